@@ -1,0 +1,2 @@
+//! crore
+fn main() {}
