@@ -1,0 +1,1 @@
+//! `Net` on the kernel's sockets, by epoll.
