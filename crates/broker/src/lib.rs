@@ -1,1 +1,12 @@
-//! broker
+//! The pub/sub core: values in, values out. No I/O, no clock, no threads, no entropy.
+//!
+//! A home ([`home`]) orders and stores topics; an edge ([`edge`]) serves connections. They know each other only by
+//! [`mail`].
+#![forbid(unsafe_code)]
+
+pub mod filters;
+pub mod home;
+pub mod mail;
+pub mod position;
+pub mod settings;
+pub mod topic;

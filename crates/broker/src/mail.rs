@@ -1,0 +1,319 @@
+//! Letters: all that edges and homes say to each other. Plain immutable values, carried by the mailboxes of `node`.
+//!
+//! An edge sends [`Request`]s to a home and receives [`Letter`]s back. Between one edge and one home both directions are
+//! first in, first out; that order is what makes history, live messages and answers one stream without a window in
+//! which a message could be lost, repeated or overtaken.
+//!
+//! Credit. A home sends live messages ([`Letter::Message`], [`Letter::Announce`]) only while the edge's credit lasts
+//! ([`Request::Credit`], pooled over the partitions of that home); out of credit it keeps one number for each
+//! (partition, edge), `lag_from`, and later reads the log forward from there. Answers are paid for by the request that
+//! asked for them, and never wait. An edge sends at most [`Limits::requests_inflight_max`](crate::settings::Limits)
+//! requests to one home before [`Letter::Consumed`] gives credit back; without it the edge stops reading the sockets
+//! concerned.
+
+use crate::position::Position;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+use wire::native::codes::Code;
+
+/// An edge shard: the I/O thread's number, from 0.
+pub type EdgeId = u16;
+/// A home shard: the number of the I/O thread that runs it, from 0.
+pub type HomeId = u16;
+/// A partition, numbered over all logs: the log's first partition plus the partition within the log.
+pub type PartitionId = u32;
+
+/// Which subscription of an edge a letter is about: its slab index and a generation against reuse.
+pub type SubscriptionKey = Key;
+
+/// Who waits for an answer: a connection of the edge and the number that the session gave to its question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// The connection.
+    pub connection: Key,
+    /// The session's own number.
+    pub request: u32,
+}
+
+/// Where a subscription begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// With the next message.
+    Live,
+    /// After a position: replay, then live.
+    Since(Position),
+    /// With the newest `n` messages that history serves, then live.
+    Last(u32),
+    /// With the retained message, or else the newest in history, then live.
+    Snapshot,
+}
+
+/// A message as a publisher gave it, on its way to the log.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// The topic's name; valid.
+    pub topic: Slice,
+    /// MIME type, or empty.
+    pub content_type: Slice,
+    /// Tags, encoded as `log::record` keeps them, or empty.
+    pub tags: Slice,
+    /// The body.
+    pub payload: Slice,
+    /// Keep it as the topic's retained message; an empty payload removes the retained one.
+    pub retain: bool,
+}
+
+/// Bounds of one page of history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageLimits {
+    /// At most so many records.
+    pub records_max: u32,
+    /// About so many bytes; one record always fits.
+    pub bytes_max: u32,
+}
+
+/// Edge to home.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Interest in a topic, for one subscription. Answered by [`Letter::Granted`] or [`Letter::Refused`].
+    Subscribe {
+        /// Where the topic lives.
+        partition: PartitionId,
+        /// The rule that governs the topic (index into the settings).
+        rule: u16,
+        /// The topic's name; valid.
+        topic: Slice,
+        /// Who asks.
+        subscription: SubscriptionKey,
+        /// Where to begin.
+        start: Start,
+    },
+    /// The edge has no plain subscription for this index any more. Honoured only if `generation` is that of the newest
+    /// grant; otherwise a newer grant is on its way and the edge will speak again.
+    Release {
+        /// The index of the topic between this home and this edge.
+        index: u32,
+        /// The newest generation that the edge has seen for it.
+        generation: u32,
+    },
+    /// The next page for a replaying or lagging subscription. Answered by [`Letter::Page`].
+    Read {
+        /// The index of the topic between this home and this edge.
+        index: u32,
+        /// Who asks.
+        subscription: SubscriptionKey,
+        /// Records after this offset.
+        after: u64,
+        /// Bounds of the page.
+        limits: PageLimits,
+    },
+    /// One page of a topic's history. Answered by [`Letter::History`].
+    History {
+        /// Where the topic lives.
+        partition: PartitionId,
+        /// The rule that governs the topic.
+        rule: u16,
+        /// The topic's name; valid.
+        topic: Slice,
+        /// Who asks.
+        reply: Reply,
+        /// Records beyond this position (exclusive): after it, or before it when `reverse`.
+        beyond: Option<Position>,
+        /// Newest first.
+        reverse: bool,
+        /// Bounds of the page.
+        limits: PageLimits,
+    },
+    /// Append a message. Answered by [`Letter::Published`] if `reply` is given.
+    Publish {
+        /// Where the topic lives.
+        partition: PartitionId,
+        /// The rule that governs the topic.
+        rule: u16,
+        /// Who waits for the acknowledgement.
+        reply: Option<Reply>,
+        /// The message.
+        publication: Publication,
+    },
+    /// The edge has its first subscription to this filter.
+    AddFilter {
+        /// The filter; valid, with wildcards.
+        filter: Slice,
+        /// The first subscription that asked. Answered by [`Letter::FilterGranted`].
+        subscription: SubscriptionKey,
+    },
+    /// The edge has no subscription to this filter any more.
+    RemoveFilter {
+        /// The filter.
+        filter: Slice,
+    },
+    /// So many more bytes of live messages may be on their way. Costs no request credit.
+    Credit {
+        /// Bytes, counted by [`Letter::cost`].
+        bytes: u32,
+    },
+}
+
+/// Home to edge.
+#[derive(Clone, Debug)]
+pub enum Letter {
+    /// The subscription has interest. From here on the stream carries the topic's messages after `through`.
+    ///
+    /// A `Live` start is live at once, complete from `through`. Any other start is replaying: the edge asks for pages
+    /// ([`Request::Read`]) from `through` on and ignores the live messages of the stream until a page says `caught_up`.
+    Granted {
+        /// Who asked.
+        subscription: SubscriptionKey,
+        /// The topic between this home and this edge, small and dense.
+        index: u32,
+        /// Of this index; rises with every grant.
+        generation: u32,
+        /// The life of the log.
+        epoch: u64,
+        /// Everything up to here is settled for the subscription.
+        through: u64,
+        /// Whether pages follow.
+        replaying: bool,
+        /// What the asked position can no longer have.
+        gap: Option<Gap>,
+        /// The retained message, when a snapshot start found one that history no longer holds after `through`.
+        retained: Option<Slice>,
+    },
+    /// The subscription was refused; nothing has changed.
+    Refused {
+        /// Who asked.
+        subscription: SubscriptionKey,
+        /// Why.
+        code: Code,
+    },
+    /// Every home answers; live messages of matching topics follow on this home's stream.
+    FilterGranted {
+        /// Who asked.
+        subscription: SubscriptionKey,
+        /// Accepted, or why not.
+        result: Result<(), Code>,
+    },
+    /// The first delivery for a filter: from here on `index` stands for this topic, until [`Letter::Released`].
+    Announce {
+        /// The topic between this home and this edge.
+        index: u32,
+        /// Where the topic lives.
+        partition: PartitionId,
+        /// The topic's name.
+        topic: Slice,
+    },
+    /// A live message.
+    Message {
+        /// The topic between this home and this edge.
+        index: u32,
+        /// The whole record as it lies in the log (`log::record`).
+        record: Slice,
+    },
+    /// The index stands for nothing any more, and may be granted anew by a later letter.
+    Released {
+        /// The index.
+        index: u32,
+    },
+    /// A page for a replaying or lagging subscription.
+    Page {
+        /// Who asked.
+        subscription: SubscriptionKey,
+        /// What could not be had, before the first record.
+        gap: Option<Gap>,
+        /// The records, in log order.
+        records: Vec<Slice>,
+        /// Everything up to here is settled.
+        through: u64,
+        /// The live messages that follow this letter on the stream continue from `through`.
+        caught_up: bool,
+    },
+    /// The stream of a partition lost records that the log evicted before the edge had credit for them: every
+    /// subscription of the partition goes on by pages from `from`.
+    StreamGap {
+        /// The partition.
+        partition: PartitionId,
+        /// The last offset that the stream had carried.
+        from: u64,
+    },
+    /// A page of history.
+    History {
+        /// Who asked.
+        reply: Reply,
+        /// The page, or why not.
+        result: Result<HistoryPage, Code>,
+    },
+    /// The acknowledgement of a publish.
+    Published {
+        /// Who asked.
+        reply: Reply,
+        /// Where it was appended, or why it was not.
+        result: Result<Appended, Code>,
+    },
+    /// The home has dealt with so many requests of this edge.
+    Consumed {
+        /// How many.
+        requests: u32,
+    },
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// Where the message stands.
+    pub position: Position,
+    /// The message had been appended earlier; this is its original position.
+    pub duplicate: bool,
+}
+
+/// One page of a topic's history.
+#[derive(Clone, Debug)]
+pub struct HistoryPage {
+    /// The life of the log.
+    pub epoch: u64,
+    /// The partition's head at this moment.
+    pub head: u64,
+    /// What lies between the asked position and the first record and cannot be had.
+    pub gap: Option<Gap>,
+    /// Records, oldest first, or newest first when reversed.
+    pub records: Vec<Slice>,
+    /// There are more beyond the last record.
+    pub more: bool,
+}
+
+/// Records of one topic that cannot be had any more: those after `from` up to and including `to`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Exclusive: the last settled offset (0 where the asked position belonged to another epoch).
+    pub from: u64,
+    /// Inclusive.
+    pub to: u64,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// Why records cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GapReason {
+    /// The log has evicted them.
+    Evicted,
+    /// The position belongs to another life of the log.
+    UnknownEpoch,
+    /// The position is beyond the head.
+    BeyondHead,
+    /// The rule's `history_messages_max` or `history_age_max` keeps them from being served.
+    HistoryLimit,
+}
+
+impl Letter {
+    /// What this letter takes of the edge's credit, in bytes. Only live traffic costs.
+    pub fn cost(&self) -> u32 {
+        match self {
+            Letter::Message { record, .. } => LETTER_BYTES + record.len() as u32,
+            Letter::Announce { topic, .. } => LETTER_BYTES + topic.len() as u32,
+            _ => 0,
+        }
+    }
+}
+
+/// What a live letter costs beside its bytes.
+pub const LETTER_BYTES: u32 = 64;

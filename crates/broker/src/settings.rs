@@ -1,0 +1,166 @@
+//! What a node is told at its start, as plain values: shards, logs, rules, limits. Shared read-only by all shards.
+
+use crate::filters::FilterTrie;
+use crate::mail::{HomeId, PartitionId};
+use stdx::hash::partition_of;
+
+/// Everything that shards need to know, fixed at the start.
+#[derive(Debug)]
+pub struct Settings {
+    /// I/O threads; each runs an edge.
+    pub edges_count: u16,
+    /// How many of these threads also run a home: threads `0..homes_count`.
+    pub homes_count: u16,
+    /// The logs; their partitions are numbered through.
+    pub logs: Vec<LogSettings>,
+    /// Rules; 0 is the default rule and always there.
+    pub rules: Vec<RuleSettings>,
+    /// Filter -> index into `rules`; the most specific filter wins.
+    pub rule_filters: FilterTrie<u16>,
+    /// Every bound.
+    pub limits: Limits,
+    /// The node's name, as told to clients.
+    pub node_name: String,
+    /// Origins that browsers may come from, beside pages served by the node itself. `*` allows all.
+    pub allowed_origins: Vec<String>,
+}
+
+/// One log.
+#[derive(Clone, Debug)]
+pub struct LogSettings {
+    /// Its name.
+    pub name: String,
+    /// How many partitions; fixed for the life of the log.
+    pub partitions_count: u32,
+    /// The number of its first partition among all logs.
+    pub first_partition: PartitionId,
+    /// The life of the log.
+    pub epoch: u64,
+    /// Records of all its partitions take at most so many bytes; the oldest segments are evicted.
+    pub log_bytes_max: u64,
+    /// Segments whose newest record is older are evicted.
+    pub age_max_ms: u64,
+    /// Capacity of a segment, in bytes.
+    pub segment_bytes: u32,
+    /// Retained messages of all its partitions take at most so many bytes; beyond that a retaining publish is refused.
+    pub retained_bytes_max: u64,
+}
+
+/// What a rule says about its topics.
+#[derive(Clone, Debug)]
+pub struct RuleSettings {
+    /// Index into `logs`.
+    pub log: u16,
+    /// At most so many of a topic's newest messages are served; 0 serves none.
+    pub history_messages_max: u32,
+    /// Older messages are not served.
+    pub history_age_max_ms: u64,
+    /// Payloads of its topics are at most so long, in bytes.
+    pub message_bytes_max: u32,
+}
+
+/// Every bound of a shard. Defaults in [`Limits::default`]; what happens at the edge of each stands in `ARCHITECTURE.md`.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections of one edge.
+    pub connections_max: u32,
+    /// Topics known to one home.
+    pub topics_max: u32,
+    /// Filters known to one shard.
+    pub filters_per_shard_max: u32,
+    /// Topics that one filter may have matched on one edge at a time; a wider filter is refused or ended.
+    pub filter_levels_max: u32,
+    /// Subscriptions of one session.
+    pub subscriptions_per_session_max: u32,
+    /// Bytes of one native frame or WebSocket message from a client.
+    pub frame_bytes_max: u32,
+    /// Payload bytes of one message.
+    pub message_bytes_max: u32,
+    /// Bytes of one message to `/echo`.
+    pub echo_bytes_max: u32,
+    /// Bytes of an HTTP request's head.
+    pub head_bytes_max: u32,
+    /// Time for the handshake: from the connection's start to the end of its first request head.
+    pub handshake_timeout_ms: u32,
+    /// A connection between HTTP requests is closed after so long.
+    pub keep_alive_timeout_ms: u32,
+    /// Default interval of pings to quiet connections; seconds. 0 sends none.
+    pub ping_interval_s: u32,
+    /// Frames that one blocked connection may have waiting as places.
+    pub outbox_len_max: u32,
+    /// Answers and begun frames that one blocked connection may own, in bytes.
+    pub outbox_bytes_max: u32,
+    /// The same for all connections of an edge together; above it a connection that needs more is closed.
+    pub pinned_bytes_max: u64,
+    /// Bytes of recent frames that an edge keeps for places.
+    pub ring_bytes: u32,
+    /// Requests on their way from one edge to one home.
+    pub requests_inflight_max: u32,
+    /// Bytes of live messages on their way from one home to one edge.
+    pub stream_credit_bytes: u32,
+    /// Frames handled for one connection in one turn.
+    pub turn_frames_max: u32,
+    /// Bytes of one page for a replaying or lagging subscription.
+    pub page_bytes: u32,
+    /// Records of one page.
+    pub page_records_max: u32,
+    /// Longest long-poll, in milliseconds.
+    pub wait_max_ms: u32,
+    /// Interval of heartbeat comments on quiet event streams, in seconds.
+    pub heartbeat_interval_s: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: u32::MAX,
+            topics_max: 50_000_000,
+            filters_per_shard_max: 100_000,
+            filter_levels_max: 32,
+            subscriptions_per_session_max: 10_000,
+            frame_bytes_max: 2 << 20,
+            message_bytes_max: 1 << 20,
+            echo_bytes_max: 16 << 20,
+            head_bytes_max: 16 << 10,
+            handshake_timeout_ms: 10_000,
+            keep_alive_timeout_ms: 75_000,
+            ping_interval_s: 60,
+            outbox_len_max: 256,
+            outbox_bytes_max: 4 << 20,
+            pinned_bytes_max: 256 << 20,
+            ring_bytes: 4 << 20,
+            requests_inflight_max: 4_096,
+            stream_credit_bytes: 8 << 20,
+            turn_frames_max: 64,
+            page_bytes: 64 << 10,
+            page_records_max: 256,
+            wait_max_ms: 60_000,
+            heartbeat_interval_s: 15,
+        }
+    }
+}
+
+impl Settings {
+    /// The rule and the partition of a topic.
+    pub fn locate(&self, topic: &str) -> (u16, PartitionId) {
+        let rule = self.rule_filters.most_specific(topic).copied().unwrap_or(0);
+        let log = &self.logs[usize::from(self.rules[usize::from(rule)].log)];
+        (rule, log.first_partition + partition_of(topic.as_bytes(), log.partitions_count))
+    }
+
+    /// The home of a partition.
+    pub fn home_of(&self, partition: PartitionId) -> HomeId {
+        (partition % u32::from(self.homes_count)) as HomeId
+    }
+
+    /// The log of a partition.
+    pub fn log_of(&self, partition: PartitionId) -> &LogSettings {
+        let place = self.logs.partition_point(|log| log.first_partition <= partition);
+        &self.logs[place.saturating_sub(1)]
+    }
+
+    /// How many partitions there are over all logs.
+    pub fn partitions_count(&self) -> u32 {
+        self.logs.last().map_or(0, |log| log.first_partition + log.partitions_count)
+    }
+}
