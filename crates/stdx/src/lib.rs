@@ -1,5 +1,7 @@
 //! Small shared pieces with names of their own. No I/O, no clock, no entropy.
 //!
-//! `unsafe` is allowed here and in `net` only; each block says why it is sound.
+//! Nothing here knows of topics, connections or frames. `unsafe` is allowed here and in `net` only; each
+//! block says why it is sound, and only `chunk` has any.
 
+pub mod chunk;
 pub mod key;
