@@ -1,0 +1,259 @@
+//! Names of topics and filters: what is valid, and what matches what.
+//!
+//! Place on the path: a session checks every name that a client gives, once; behind it a name is valid. Names are UTF-8
+//! of 1 to [`NAME_BYTES_MAX`] bytes without control characters, in levels separated by `/`. Slashes are never merged,
+//! and an empty level is a level: `/a`, `a` and `a/` differ.
+//!
+//! Filters use MQTT's wildcards: `+` stands for one whole level, `#` only at the end for the rest and its parent
+//! (`a/#` matches `a`). A filter that starts with a wildcard never matches a name that starts with `$`
+//! (MQTT 5.0, sections 4.7.1 and 4.7.2).
+
+use std::fmt;
+
+/// Longest topic name or filter, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// A valid topic name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicName<'a>(&'a str);
+
+/// A valid filter, with or without wildcards.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Filter<'a>(&'a str);
+
+/// Why a text is neither topic name nor filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TopicError {
+    /// It has no bytes.
+    Empty,
+    /// It has more than [`NAME_BYTES_MAX`] bytes.
+    TooLong,
+    /// It holds a control character, U+0000 to U+001F or U+007F.
+    ControlCharacter,
+    /// A topic name holds `+` or `#`.
+    WildcardInName,
+    /// A filter's `+` or `#` is not a whole level, or `#` is not the last one.
+    MisplacedWildcard,
+}
+
+impl<'a> TopicName<'a> {
+    /// Checks a topic name.
+    pub fn parse(text: &'a str) -> Result<TopicName<'a>, TopicError> {
+        check_text(text)?;
+        if text.bytes().any(is_wildcard) {
+            return Err(TopicError::WildcardInName);
+        }
+        Ok(TopicName(text))
+    }
+
+    /// The name.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+}
+
+impl<'a> Filter<'a> {
+    /// Checks a filter. Every topic name is one.
+    pub fn parse(text: &'a str) -> Result<Filter<'a>, TopicError> {
+        check_text(text)?;
+        let mut levels = text.split('/').peekable();
+        while let Some(level) = levels.next() {
+            let placed = match level {
+                "+" => true,
+                "#" => levels.peek().is_none(),
+                _ => !level.bytes().any(is_wildcard),
+            };
+            if !placed {
+                return Err(TopicError::MisplacedWildcard);
+            }
+        }
+        Ok(Filter(text))
+    }
+
+    /// The filter's text.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// Whether it has no wildcard and so names one topic.
+    pub fn is_plain(self) -> bool {
+        !self.0.bytes().any(is_wildcard)
+    }
+
+    /// How many levels it has; at most 256, as names are short.
+    pub fn levels_count(self) -> usize {
+        self.0.split('/').count()
+    }
+
+    /// Whether the filter covers a topic. The definition that [`FilterTrie`](crate::filters::FilterTrie) is tested
+    /// against.
+    pub fn matches(self, topic: &str) -> bool {
+        if topic.starts_with('$') && self.0.starts_with(['+', '#']) {
+            return false;
+        }
+        let mut levels = topic.split('/');
+        for wanted in self.0.split('/') {
+            if wanted == "#" {
+                return true;
+            }
+            match levels.next() {
+                Some(level) if wanted == "+" || wanted == level => {}
+                _ => return false,
+            }
+        }
+        levels.next().is_none()
+    }
+}
+
+impl<'a> From<TopicName<'a>> for Filter<'a> {
+    fn from(name: TopicName<'a>) -> Filter<'a> {
+        Filter(name.0)
+    }
+}
+
+impl fmt::Debug for TopicName<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", self.0)
+    }
+}
+
+impl fmt::Debug for Filter<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", self.0)
+    }
+}
+
+impl fmt::Display for TopicError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TopicError::Empty => formatter.write_str("empty"),
+            TopicError::TooLong => write!(formatter, "longer than {NAME_BYTES_MAX} bytes"),
+            TopicError::ControlCharacter => {
+                formatter.write_str("control characters are not allowed")
+            }
+            TopicError::WildcardInName => {
+                formatter.write_str("`+` and `#` are not allowed in a topic name")
+            }
+            TopicError::MisplacedWildcard => {
+                formatter.write_str("`+` and `#` must be whole levels, and `#` the last one")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TopicError {}
+
+fn check_text(text: &str) -> Result<(), TopicError> {
+    if text.is_empty() {
+        return Err(TopicError::Empty);
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(TopicError::TooLong);
+    }
+    if text.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(TopicError::ControlCharacter);
+    }
+    Ok(())
+}
+
+fn is_wildcard(byte: u8) -> bool {
+    matches!(byte, b'+' | b'#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        use TopicError::*;
+        let longest = "n".repeat(NAME_BYTES_MAX);
+        let too_long = "n".repeat(NAME_BYTES_MAX + 1);
+        let umlauts = "ä".repeat(128); // 128 characters, 256 bytes
+        let cases: &[(&str, Result<(), TopicError>)] = &[
+            ("a", Ok(())),
+            ("/", Ok(())),
+            ("//", Ok(())),
+            ("a/b/c", Ok(())),
+            ("/a", Ok(())),
+            ("a/", Ok(())),
+            ("$sys/x", Ok(())),
+            ("ä ö/\u{1F600}", Ok(())),
+            ("\u{80}", Ok(())),
+            (&longest, Ok(())),
+            ("", Err(Empty)),
+            (&too_long, Err(TooLong)),
+            (&umlauts, Err(TooLong)),
+            ("a\0", Err(ControlCharacter)),
+            ("a\nb", Err(ControlCharacter)),
+            ("\u{1f}", Err(ControlCharacter)),
+            ("\u{7f}", Err(ControlCharacter)),
+            ("+", Err(WildcardInName)),
+            ("a/#", Err(WildcardInName)),
+            ("a+b", Err(WildcardInName)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(TopicName::parse(text).map(drop), *expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn filters() {
+        use TopicError::*;
+        let cases: &[(&str, Result<bool, TopicError>)] = &[
+            ("a", Ok(true)),
+            ("a//b/", Ok(true)),
+            ("+", Ok(false)),
+            ("#", Ok(false)),
+            ("a/+/b", Ok(false)),
+            ("+/+/#", Ok(false)),
+            ("/#", Ok(false)),
+            ("/+", Ok(false)),
+            ("$x/#", Ok(false)),
+            ("a#", Err(MisplacedWildcard)),
+            ("a/#/b", Err(MisplacedWildcard)),
+            ("#/", Err(MisplacedWildcard)),
+            ("a+/b", Err(MisplacedWildcard)),
+            ("++", Err(MisplacedWildcard)),
+            ("+#", Err(MisplacedWildcard)),
+            ("", Err(Empty)),
+            ("+/\0", Err(ControlCharacter)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                Filter::parse(text).map(Filter::is_plain),
+                *expected,
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn matching() {
+        let cases: &[(&str, &[&str], &[&str])] = &[
+            ("a/b", &["a/b"], &["a", "a/b/", "/a/b", "a/b/c", "a//b"]),
+            (
+                "a/#",
+                &["a", "a/", "a/b", "a/b/c"],
+                &["ab", "/a", "b/a", "$a"],
+            ),
+            ("a/+", &["a/", "a/b"], &["a", "a/b/c"]),
+            ("+", &["a", "ä"], &["/a", "a/", "$a"]),
+            ("+/+", &["/a", "a/", "/", "a/b"], &["a", "a/b/c", "$a/b"]),
+            ("#", &["a", "/", "a/b"], &["$", "$a/b"]),
+            ("$a/#", &["$a", "$a/b"], &["a"]),
+            ("$a/+", &["$a/b", "$a/$b"], &["$a"]),
+            ("a/+/#", &["a/b", "a/$b", "a/b/c", "a/"], &["a"]),
+            ("/+", &["/a", "/$a"], &["a", "//a"]),
+        ];
+        for (filter, yes, no) in cases {
+            let filter = Filter::parse(filter).unwrap();
+            for topic in *yes {
+                assert!(filter.matches(topic), "{filter:?} {topic:?}");
+            }
+            for topic in *no {
+                assert!(!filter.matches(topic), "{filter:?} {topic:?}");
+            }
+        }
+    }
+}
