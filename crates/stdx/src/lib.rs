@@ -4,4 +4,8 @@
 //! block says why it is sound, and only `chunk` has any.
 
 pub mod chunk;
+pub mod hash;
 pub mod key;
+pub mod prng;
+pub mod slab;
+pub mod wheel;
