@@ -3,9 +3,11 @@
 //! Nothing here knows of topics, connections or frames. `unsafe` is allowed here and in `net` only; each
 //! block says why it is sound, and only `chunk` has any.
 
+pub mod blocks;
 pub mod chunk;
 pub mod hash;
 pub mod key;
+pub mod names;
 pub mod prng;
 pub mod slab;
 pub mod wheel;
