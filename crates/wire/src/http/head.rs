@@ -1,0 +1,395 @@
+//! The head of an HTTP message: finding its end without rescanning, the table of fields, the framing of the body.
+//!
+//! Place on the path: line 2, below `request` and `response`.
+//!
+//! Invariants: a head that is handed to the parser is complete, within its limits, and free of bare CR, bare LF and
+//! control bytes. Each byte is scanned once however the head was cut ([`HeadScan`]); the first bad byte is refused
+//! as soon as it is seen.
+
+use std::fmt;
+
+use super::body::BodyFraming;
+
+/// The most fields one head may have.
+pub const HEADERS_MAX: usize = 64;
+
+/// The most empty lines before a head; RFC 9112 section 2.2 asks for one to be tolerated.
+const EMPTY_LINES_MAX: usize = 4;
+
+/// Bounds of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// The whole head in bytes, empty lines before it included. At most 65,535.
+    pub head_bytes_max: u16,
+    /// The request target in bytes.
+    pub target_bytes_max: u16,
+}
+
+impl Default for HeadLimits {
+    /// 16 KiB of head, 8 KiB of target.
+    fn default() -> Self {
+        HeadLimits {
+            head_bytes_max: 16 * 1024,
+            target_bytes_max: 8 * 1024,
+        }
+    }
+}
+
+/// The version of the protocol; others are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+}
+
+/// Why bytes are not a head that can be acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// A byte that no head may contain: a control byte, CR without LF, LF without CR.
+    BadByte(u8),
+    /// The start line cannot be read.
+    BadStartLine,
+    /// A version other than 1.0 and 1.1.
+    UnsupportedVersion,
+    /// A field line cannot be read: folded, a space before the colon, an empty or bad name.
+    BadField,
+    /// The head is larger than the limit.
+    HeadTooLarge {
+        /// The limit.
+        head_bytes_max: u16,
+    },
+    /// More than [`HEADERS_MAX`] fields.
+    TooManyHeaders,
+    /// The request target is longer than the limit.
+    TargetTooLong {
+        /// The limit.
+        target_bytes_max: u16,
+    },
+    /// The request target contains bytes that no target may have, or `#`.
+    BadTarget,
+    /// No `Host` in HTTP/1.1.
+    MissingHost,
+    /// More than one `Host`, or one that cannot be a host.
+    BadHost,
+    /// `Content-Length` is not one number.
+    BadContentLength,
+    /// `Transfer-Encoding` in a form whose end cannot be known, or in HTTP/1.0.
+    BadTransferEncoding,
+    /// `Transfer-Encoding` beside `Content-Length`.
+    ConflictingFraming,
+    /// A transfer coding other than `chunked`.
+    UnsupportedTransferCoding,
+    /// An expectation other than `100-continue`.
+    UnsupportedExpectation,
+}
+
+impl HeadError {
+    /// The status to answer with before closing.
+    pub const fn status(self) -> u16 {
+        match self {
+            HeadError::HeadTooLarge { .. } | HeadError::TooManyHeaders => 431,
+            HeadError::TargetTooLong { .. } => 414,
+            HeadError::UnsupportedVersion => 505,
+            HeadError::UnsupportedTransferCoding => 501,
+            HeadError::UnsupportedExpectation => 417,
+            _ => 400,
+        }
+    }
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HeadError::BadByte(byte) => return write!(f, "byte {byte:#04x} in the head"),
+            HeadError::BadStartLine => "malformed start line",
+            HeadError::UnsupportedVersion => "HTTP version other than 1.0 and 1.1",
+            HeadError::BadField => "malformed field line",
+            HeadError::HeadTooLarge { head_bytes_max } => {
+                return write!(f, "head over the limit of {head_bytes_max} bytes");
+            }
+            HeadError::TooManyHeaders => {
+                return write!(f, "more than {HEADERS_MAX} header fields");
+            }
+            HeadError::TargetTooLong { target_bytes_max } => {
+                return write!(
+                    f,
+                    "request target over the limit of {target_bytes_max} bytes"
+                );
+            }
+            HeadError::BadTarget => "malformed request target",
+            HeadError::MissingHost => "no Host field",
+            HeadError::BadHost => "malformed or repeated Host field",
+            HeadError::BadContentLength => "malformed or repeated Content-Length field",
+            HeadError::BadTransferEncoding => "malformed or repeated Transfer-Encoding field",
+            HeadError::ConflictingFraming => "Content-Length beside Transfer-Encoding",
+            HeadError::UnsupportedTransferCoding => "transfer coding other than chunked",
+            HeadError::UnsupportedExpectation => "expectation other than 100-continue",
+        })
+    }
+}
+
+impl std::error::Error for HeadError {}
+
+/// How far an unfinished head has been scanned. Four bytes, kept by the caller beside the unfinished bytes and
+/// passed in with each call; it is reset when a head is complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadScan {
+    scanned_bytes: u32,
+}
+
+impl HeadScan {
+    /// The state before the first byte of a head.
+    pub const fn new() -> HeadScan {
+        HeadScan { scanned_bytes: 0 }
+    }
+
+    /// Whether nothing of a head was seen yet; says whether a closed connection was idle.
+    pub const fn is_idle(&self) -> bool {
+        self.scanned_bytes == 0
+    }
+
+    /// Scans what is new in `input`, which begins where the head does, and gives the range of the head in it:
+    /// empty lines before the start line are skipped (RFC 9112 section 2.2), the final empty line is included.
+    pub(super) fn find_head<'a>(
+        &mut self,
+        input: &'a [u8],
+        head_bytes_max: u16,
+    ) -> Result<Option<(&'a [u8], usize)>, HeadError> {
+        let limit = usize::from(head_bytes_max);
+        let mut at = self.scanned_bytes as usize;
+        while let Some(&byte) = input.get(at) {
+            if at == limit {
+                return Err(HeadError::HeadTooLarge { head_bytes_max });
+            }
+            let previous = if at == 0 { 0 } else { input[at - 1] };
+            // A CR is judged by the byte after it, so that the answer does not depend on where the input ends.
+            if previous == b'\r' && byte != b'\n' {
+                return Err(HeadError::BadByte(b'\r'));
+            }
+            match byte {
+                b'\n' if previous != b'\r' => return Err(HeadError::BadByte(byte)),
+                b'\n' => {
+                    let end = at + 1;
+                    if input[..end].ends_with(b"\r\n\r\n") {
+                        let start = leading_empty_lines(&input[..end]);
+                        if start < end {
+                            self.scanned_bytes = 0;
+                            return Ok(Some((&input[start..end], end)));
+                        }
+                        // Nothing but empty lines: the head has not begun. Bounded, because each is counted anew.
+                        if end > 2 * EMPTY_LINES_MAX {
+                            return Err(HeadError::BadStartLine);
+                        }
+                    }
+                }
+                b'\t' | b'\r' | 0x20..=0x7e | 0x80..=0xff => {}
+                _ => return Err(HeadError::BadByte(byte)),
+            }
+            at += 1;
+        }
+        self.scanned_bytes = at as u32;
+        Ok(None)
+    }
+}
+
+fn leading_empty_lines(input: &[u8]) -> usize {
+    let (pairs, _) = input.as_chunks::<2>();
+    2 * pairs.iter().take_while(|pair| *pair == b"\r\n").count()
+}
+
+/// Where a name and its value are in the head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    name_start: u16,
+    name_bytes: u16,
+    value_start: u16,
+    value_bytes: u16,
+}
+
+/// The fields of a head, as places in its bytes: eight bytes each and no allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields<'a> {
+    head: &'a [u8],
+    places: [Place; HEADERS_MAX],
+    count: u8,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(head: &'a [u8], headers: &[httparse::Header<'a>]) -> Fields<'a> {
+        let mut fields = Fields {
+            head,
+            places: [Place::default(); HEADERS_MAX],
+            count: 0,
+        };
+        for (place, header) in fields.places.iter_mut().zip(headers) {
+            *place = Place {
+                name_start: place_in(head, header.name.as_bytes()),
+                name_bytes: header.name.len() as u16,
+                value_start: place_in(head, header.value),
+                value_bytes: header.value.len() as u16,
+            };
+            fields.count += 1;
+        }
+        fields
+    }
+
+    /// All fields in order: name as sent, value without the space around it. Values may hold any byte but controls.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        self.places[..usize::from(self.count)].iter().map(|place| {
+            let name = slice(self.head, place.name_start, place.name_bytes);
+            // Names are tokens, so this never fails.
+            let name = std::str::from_utf8(name).unwrap_or_default();
+            (name, slice(self.head, place.value_start, place.value_bytes))
+        })
+    }
+
+    /// The values of all fields with this name, in any case, in order.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.iter()
+            .filter(move |(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
+
+    /// The first value of this name, in any case.
+    pub fn first(&self, name: &str) -> Option<&'a [u8]> {
+        self.all(name).next()
+    }
+
+    /// The first value of this name, if it is UTF-8.
+    pub fn first_text(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.first(name)?).ok()
+    }
+
+    /// The elements of a comma-separated list over all fields of this name, trimmed, empty ones left out.
+    pub fn list(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.all(name)
+            .flat_map(|value| value.split(|byte| *byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|element| !element.is_empty())
+    }
+
+    /// Whether a comma-separated list has this token, in any case.
+    pub fn list_contains(&self, name: &str, token: &str) -> bool {
+        self.list(name)
+            .any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
+    }
+
+    /// Whether the connection stays open after this message (RFC 9112 section 9.3).
+    pub(super) fn keep_alive(&self, version: Version) -> bool {
+        if self.list_contains("connection", "close") {
+            return false;
+        }
+        version == Version::Http11 || self.list_contains("connection", "keep-alive")
+    }
+
+    /// The framing that the fields announce (RFC 9112 section 6.3), [`BodyFraming::None`] when they are silent.
+    pub(super) fn body_framing(&self, version: Version) -> Result<BodyFraming, HeadError> {
+        let mut lengths = self.all("content-length");
+        let length = match lengths.next() {
+            None => None,
+            Some(value) => Some(content_length(value)?),
+        };
+        if lengths.next().is_some() {
+            return Err(HeadError::BadContentLength);
+        }
+        let mut codings = self.all("transfer-encoding");
+        let Some(coding) = codings.next() else {
+            return Ok(length.map_or(BodyFraming::None, BodyFraming::Length));
+        };
+        // Section 6.1: a transfer coding in HTTP/1.0 is to be treated as faulty framing.
+        if codings.next().is_some() || version == Version::Http10 {
+            return Err(HeadError::BadTransferEncoding);
+        }
+        if length.is_some() {
+            return Err(HeadError::ConflictingFraming);
+        }
+        if coding.eq_ignore_ascii_case(b"chunked") {
+            return Ok(BodyFraming::Chunked);
+        }
+        let mut elements = coding
+            .split(|byte| *byte == b',')
+            .map(<[u8]>::trim_ascii)
+            .rev();
+        let last = elements.next().unwrap_or_default();
+        if !last.eq_ignore_ascii_case(b"chunked")
+            || elements
+                .any(|element| element.is_empty() || element.eq_ignore_ascii_case(b"chunked"))
+        {
+            return Err(HeadError::BadTransferEncoding);
+        }
+        Err(HeadError::UnsupportedTransferCoding)
+    }
+}
+
+/// Digits only: no sign, no space, no list, within `u64`.
+fn content_length(value: &[u8]) -> Result<u64, HeadError> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(HeadError::BadContentLength);
+    }
+    std::str::from_utf8(value)
+        .ok()
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(HeadError::BadContentLength)
+}
+
+/// `part` is a slice of `head`, found by address; heads have at most 65,535 bytes.
+fn place_in(head: &[u8], part: &[u8]) -> u16 {
+    (part.as_ptr().addr().wrapping_sub(head.as_ptr().addr())) as u16
+}
+
+fn slice(head: &[u8], start: u16, bytes: u16) -> &[u8] {
+    let start = usize::from(start);
+    head.get(start..start + usize::from(bytes))
+        .unwrap_or_default()
+}
+
+/// Maps what the parser dislikes to our words.
+pub(super) fn parse_error(error: httparse::Error) -> HeadError {
+    match error {
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => HeadError::BadField,
+        httparse::Error::TooManyHeaders => HeadError::TooManyHeaders,
+        httparse::Error::Version => HeadError::UnsupportedVersion,
+        _ => HeadError::BadStartLine,
+    }
+}
+
+/// Appends `name: value` and CRLF. Control bytes in the value become spaces, so that no value, wherever it came
+/// from, can begin another field. `name` must be a token; it comes from code, not from peers.
+pub(super) fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    debug_assert!(name.bytes().all(is_token_byte) && !name.is_empty());
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend(
+        value
+            .iter()
+            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
+    );
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number in decimal.
+pub(super) fn append_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+const fn is_control(byte: u8) -> bool {
+    (byte < 0x20 && byte != b'\t') || byte == 0x7f
+}
+
+/// A byte of a token (RFC 9110 section 5.6.2).
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
+    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+        || byte.is_ascii_alphanumeric()
+}

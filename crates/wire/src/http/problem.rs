@@ -1,0 +1,87 @@
+//! The body of an error answer (RFC 9457, `application/problem+json`), and the JSON string escaping it needs.
+//!
+//! Place on the path: outbound, whenever an HTTP request is refused.
+
+use super::response::ResponseWriter;
+
+/// The media type of a problem.
+pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
+
+/// One problem. Members that are empty are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Problem<'a> {
+    /// A URI that names the kind of problem; empty means `about:blank`.
+    pub type_uri: &'a str,
+    /// The kind in a few words.
+    pub title: &'a str,
+    /// The HTTP status.
+    pub status: u16,
+    /// What went wrong this time, and what to do about it.
+    pub detail: &'a str,
+    /// Our own name of the error, for programs (extension member `code`).
+    pub code: &'a str,
+}
+
+impl Problem<'_> {
+    /// Appends the JSON object to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"type\":");
+        let type_uri = if self.type_uri.is_empty() {
+            "about:blank"
+        } else {
+            self.type_uri
+        };
+        append_json_string(out, type_uri);
+        for (name, value) in [
+            ("title", self.title),
+            ("detail", self.detail),
+            ("code", self.code),
+        ] {
+            if !value.is_empty() {
+                out.extend_from_slice(b",\"");
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(b"\":");
+                append_json_string(out, value);
+            }
+        }
+        out.extend_from_slice(b",\"status\":");
+        super::head::append_decimal(out, u64::from(self.status));
+        out.push(b'}');
+    }
+
+    /// Adds the media type and the body to a response whose status is already written, and ends it.
+    pub fn finish(&self, writer: ResponseWriter<'_>) {
+        let mut body = Vec::with_capacity(128);
+        self.encode(&mut body);
+        writer
+            .header("Content-Type", PROBLEM_MEDIA_TYPE)
+            .finish_with_body(&body);
+    }
+}
+
+/// Appends `text` as a JSON string (RFC 8259 section 7), quotes included.
+pub fn append_json_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let mut plain_start = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&text.as_bytes()[plain_start..at]);
+        plain_start = at + 1;
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                for digit in [byte >> 4, byte & 0xf] {
+                    out.push(b"0123456789abcdef"[usize::from(digit)]);
+                }
+            }
+        }
+    }
+    out.extend_from_slice(&text.as_bytes()[plain_start..]);
+    out.push(b'"');
+}

@@ -1,0 +1,354 @@
+//! The opening handshake (RFC 6455 section 4), both ends.
+//!
+//! Place on the path: between an HTTP head and the first frame.
+//!
+//! Invariants: an [`Upgrade`] that exists satisfies every requirement of section 4.2.1; each refusal is typed and
+//! knows its status. Extensions are never accepted. The nonce is the caller's: no entropy here.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha1::{Digest, Sha1};
+
+use crate::http::head::{Version, is_token_byte};
+use crate::http::problem::Problem;
+use crate::http::request::{Request, RequestWriter};
+use crate::http::response::{Response, ResponseWriter, reason_phrase};
+use crate::http::{BodyFraming, response};
+
+/// Bytes of the nonce that a client chooses.
+pub const NONCE_BYTES: usize = 16;
+/// Bytes of `Sec-WebSocket-Accept`.
+pub const ACCEPT_BYTES: usize = 28;
+
+/// Section 1.3: what the server appends to the key before hashing.
+const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Why a request is not upgraded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A method other than GET.
+    Method,
+    /// HTTP/1.0, which cannot upgrade.
+    HttpVersion,
+    /// A GET that does not ask for an upgrade to `websocket`.
+    NotAnUpgrade,
+    /// `Sec-WebSocket-Version` is missing or not 13.
+    Version,
+    /// `Sec-WebSocket-Key` is missing, repeated, or not 16 bytes in base64.
+    Key,
+    /// A body beside the upgrade.
+    Body,
+    /// `Sec-WebSocket-Protocol` cannot be read.
+    BadSubprotocol,
+    /// None of the subprotocols that the resource needs is offered.
+    Subprotocol,
+    /// The page's origin is not allowed here.
+    Origin,
+}
+
+impl Refusal {
+    /// The status of the answer.
+    pub const fn status(self) -> u16 {
+        match self {
+            Refusal::Method => 405,
+            Refusal::NotAnUpgrade | Refusal::Version => 426,
+            Refusal::Origin => 403,
+            _ => 400,
+        }
+    }
+
+    const fn code(self) -> &'static str {
+        match self {
+            Refusal::Method => "websocket_method",
+            Refusal::HttpVersion => "websocket_http_version",
+            Refusal::NotAnUpgrade => "websocket_upgrade_required",
+            Refusal::Version => "websocket_version",
+            Refusal::Key => "websocket_key",
+            Refusal::Body => "websocket_body",
+            Refusal::BadSubprotocol | Refusal::Subprotocol => "websocket_subprotocol",
+            Refusal::Origin => "origin_forbidden",
+        }
+    }
+
+    const fn detail(self) -> &'static str {
+        match self {
+            Refusal::Method => "a WebSocket is opened with GET",
+            Refusal::HttpVersion => "a WebSocket needs HTTP/1.1",
+            Refusal::NotAnUpgrade => {
+                "this resource is a WebSocket: send Upgrade: websocket and Connection: Upgrade"
+            }
+            Refusal::Version => "only Sec-WebSocket-Version 13 is supported",
+            Refusal::Key => "Sec-WebSocket-Key is not 16 bytes in base64",
+            Refusal::Body => "a WebSocket handshake has no body",
+            Refusal::BadSubprotocol => "malformed Sec-WebSocket-Protocol",
+            Refusal::Subprotocol => "none of the offered subprotocols is supported here",
+            Refusal::Origin => "this origin is not allowed",
+        }
+    }
+
+    /// Appends the whole answer, with the fields that its status obliges to (RFC 9110 section 15.5.22, RFC 6455
+    /// section 4.4). It says `Connection: close`; the owner closes after writing it.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        let status = self.status();
+        let mut writer = ResponseWriter::new(out, status);
+        writer = match self {
+            Refusal::Method => writer.header("Allow", "GET").header("Connection", "close"),
+            Refusal::NotAnUpgrade | Refusal::Version => writer
+                .header("Upgrade", "websocket")
+                .header("Connection", "Upgrade, close")
+                .header("Sec-WebSocket-Version", "13"),
+            _ => writer.header("Connection", "close"),
+        };
+        Problem {
+            title: reason_phrase(status),
+            status,
+            detail: self.detail(),
+            code: self.code(),
+            ..Problem::default()
+        }
+        .finish(writer);
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.detail())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (section 4.2.2).
+pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
+    let digest = Sha1::new()
+        .chain_update(key)
+        .chain_update(KEY_SUFFIX)
+        .finalize();
+    let mut accept = [0; ACCEPT_BYTES];
+    // Twenty bytes always fill 28 characters.
+    let written = BASE64.encode_slice(digest, &mut accept);
+    debug_assert_eq!(written, Ok(ACCEPT_BYTES));
+    accept
+}
+
+/// A request that may be upgraded. The owner then judges the origin and the subprotocol, and writes the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Upgrade<'r, 'a> {
+    request: &'r Request<'a>,
+    key: &'a [u8],
+}
+
+impl<'r, 'a> Upgrade<'r, 'a> {
+    /// Checks what section 4.2.1 asks of a client's handshake. (`Host` was checked with the head.)
+    ///
+    /// # Errors
+    /// See [`Refusal`]; [`Refusal::encode`] writes the answer.
+    pub fn check(request: &'r Request<'a>) -> Result<Upgrade<'r, 'a>, Refusal> {
+        if request.method != "GET" {
+            return Err(Refusal::Method);
+        }
+        if !Self::is_asked_for(request) {
+            return Err(Refusal::NotAnUpgrade);
+        }
+        if request.version != Version::Http11 {
+            return Err(Refusal::HttpVersion);
+        }
+        if !matches!(request.body, BodyFraming::None | BodyFraming::Length(0)) {
+            return Err(Refusal::Body);
+        }
+        let fields = &request.fields;
+        let mut versions = fields.all("sec-websocket-version");
+        if versions.next() != Some(b"13") || versions.next().is_some() {
+            return Err(Refusal::Version);
+        }
+        let mut keys = fields.all("sec-websocket-key");
+        let (Some(key), None) = (keys.next(), keys.next()) else {
+            return Err(Refusal::Key);
+        };
+        // Room for the decoder's estimate of 24 characters, which is more than the 16 bytes wanted.
+        let mut nonce = [0; NONCE_BYTES + 2];
+        if key.len() != 24 || BASE64.decode_slice(key, &mut nonce) != Ok(NONCE_BYTES) {
+            return Err(Refusal::Key);
+        }
+        let is_token = |element: &[u8]| element.iter().copied().all(is_token_byte);
+        if !fields.list("sec-websocket-protocol").all(is_token) {
+            return Err(Refusal::BadSubprotocol);
+        }
+        Ok(Upgrade { request, key })
+    }
+
+    /// Whether a request asks for a WebSocket at all, well or badly; for resources that also answer plain HTTP.
+    pub fn is_asked_for(request: &Request<'_>) -> bool {
+        request.fields.list_contains("upgrade", "websocket")
+            && request.fields.list_contains("connection", "upgrade")
+    }
+
+    /// The request.
+    pub fn request(&self) -> &'r Request<'a> {
+        self.request
+    }
+
+    /// The page's origin; `None` for clients that are not browsers.
+    pub fn origin(&self) -> Option<&'a [u8]> {
+        self.request.header("origin")
+    }
+
+    /// Refuses browsers whose origin `is_allowed` does not like. Other clients send none and pass.
+    ///
+    /// # Errors
+    /// [`Refusal::Origin`].
+    pub fn check_origin(&self, is_allowed: impl Fn(&[u8]) -> bool) -> Result<(), Refusal> {
+        match self.origin() {
+            Some(origin) if !is_allowed(origin) => Err(Refusal::Origin),
+            _ => Ok(()),
+        }
+    }
+
+    /// The subprotocols that the client offers, in its order of preference.
+    pub fn subprotocols(&self) -> impl Iterator<Item = &'a str> {
+        // Checked to be tokens, so this never leaves one out.
+        self.request
+            .fields
+            .list("sec-websocket-protocol")
+            .filter_map(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// The first subprotocol in the client's order that is among `supported`.
+    ///
+    /// # Errors
+    /// [`Refusal::Subprotocol`] when there is none.
+    pub fn choose_subprotocol(&self, supported: &[&'static str]) -> Result<&'static str, Refusal> {
+        self.subprotocols()
+            .find_map(|offered| supported.iter().copied().find(|name| *name == offered))
+            .ok_or(Refusal::Subprotocol)
+    }
+
+    /// Appends the 101 answer. `subprotocol` must be one that the client offered, or `None`.
+    pub fn encode_response(&self, out: &mut Vec<u8>, subprotocol: Option<&str>) {
+        debug_assert!(
+            subprotocol.is_none_or(|chosen| self.subprotocols().any(|name| name == chosen))
+        );
+        let mut writer = ResponseWriter::new(out, 101)
+            .header("Upgrade", "websocket")
+            .header("Connection", "Upgrade")
+            .header_bytes("Sec-WebSocket-Accept", &accept_key(self.key));
+        if let Some(subprotocol) = subprotocol {
+            writer = writer.header("Sec-WebSocket-Protocol", subprotocol);
+        }
+        writer.finish_head();
+    }
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientHandshake<'a> {
+    /// Host, and port unless it is the scheme's own.
+    pub host: &'a str,
+    /// Path and query, percent-encoded.
+    pub target: &'a str,
+    /// Fresh random bytes for each connection.
+    pub nonce: [u8; NONCE_BYTES],
+    /// Offered subprotocols, the preferred one first.
+    pub subprotocols: &'a [&'a str],
+    /// Further fields, such as `Origin` or `Authorization`.
+    pub headers: &'a [(&'a str, &'a str)],
+}
+
+/// Why a client does not take an answer for a WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientRefusal {
+    /// Another status than 101; the server explains itself in the body.
+    Status(u16),
+    /// `Upgrade` or `Connection` is missing or says something else.
+    NotUpgraded,
+    /// `Sec-WebSocket-Accept` does not answer our key.
+    Accept,
+    /// A subprotocol that was not offered.
+    Subprotocol,
+    /// An extension, though none was offered.
+    Extension,
+}
+
+impl fmt::Display for ClientRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClientRefusal::Status(status) => {
+                return write!(
+                    f,
+                    "server answered {status} {}",
+                    response::reason_phrase(*status)
+                );
+            }
+            ClientRefusal::NotUpgraded => "server did not upgrade to websocket",
+            ClientRefusal::Accept => "Sec-WebSocket-Accept does not match the key",
+            ClientRefusal::Subprotocol => "server chose a subprotocol that was not offered",
+            ClientRefusal::Extension => "server chose an extension that was not offered",
+        })
+    }
+}
+
+impl std::error::Error for ClientRefusal {}
+
+impl ClientHandshake<'_> {
+    /// Appends the request (section 4.1).
+    pub fn encode_request(&self, out: &mut Vec<u8>) {
+        let key = self.key();
+        let mut writer = RequestWriter::new(out, "GET", self.target, self.host)
+            .header("Upgrade", "websocket")
+            .header("Connection", "Upgrade")
+            .header("Sec-WebSocket-Version", "13")
+            .header_bytes("Sec-WebSocket-Key", &key);
+        if !self.subprotocols.is_empty() {
+            writer = writer.header("Sec-WebSocket-Protocol", &self.subprotocols.join(", "));
+        }
+        for (name, value) in self.headers {
+            writer = writer.header(name, value);
+        }
+        writer.finish();
+    }
+
+    /// Checks the answer (section 4.1, second half) and gives the subprotocol that the server chose.
+    ///
+    /// # Errors
+    /// See [`ClientRefusal`].
+    pub fn check_response(&self, response: &Response<'_>) -> Result<Option<&str>, ClientRefusal> {
+        if response.status != 101 {
+            return Err(ClientRefusal::Status(response.status));
+        }
+        let fields = &response.fields;
+        if !fields.list_contains("upgrade", "websocket")
+            || !fields.list_contains("connection", "upgrade")
+        {
+            return Err(ClientRefusal::NotUpgraded);
+        }
+        let mut accepts = fields.all("sec-websocket-accept");
+        if accepts.next() != Some(&accept_key(&self.key())) || accepts.next().is_some() {
+            return Err(ClientRefusal::Accept);
+        }
+        if fields.list("sec-websocket-extensions").next().is_some() {
+            return Err(ClientRefusal::Extension);
+        }
+        let mut chosen = fields.all("sec-websocket-protocol");
+        match (chosen.next(), chosen.next()) {
+            (None, _) => Ok(None),
+            (Some(name), None) => self
+                .subprotocols
+                .iter()
+                .copied()
+                .find(|offered| offered.as_bytes() == name)
+                .map(Some)
+                .ok_or(ClientRefusal::Subprotocol),
+            _ => Err(ClientRefusal::Subprotocol),
+        }
+    }
+
+    fn key(&self) -> [u8; 24] {
+        let mut key = [0; 24];
+        // Sixteen bytes always fill 24 characters.
+        let written = BASE64.encode_slice(self.nonce, &mut key);
+        debug_assert_eq!(written, Ok(24));
+        key
+    }
+}

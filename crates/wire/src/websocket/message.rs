@@ -1,0 +1,247 @@
+//! From frames to events: fragmentation, interleaved control frames, text validation, bounded size
+//! (RFC 6455 sections 5.4 to 5.6 and 8.1).
+//!
+//! Place on the path: line 2, the layer that a session talks to.
+//!
+//! Invariants: an unfragmented message is handed out from the receive buffer, never copied. The assembly buffer is
+//! the caller's, and is used only while a fragmented message is open: its bytes are exactly the fragments so far, so
+//! the state here is two bytes per connection. Text is validated with each fragment, and refused with the first
+//! fragment that no continuation could make valid.
+
+use std::fmt;
+
+use super::close::{Close, CloseCode, CloseError};
+use super::frame::{Frame, FrameError, Opcode, Role};
+use crate::codec::Step;
+
+/// What a peer sent. Payloads are borrowed from the receive buffer or from the assembly buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A fragment was taken into the assembly buffer; its message goes on.
+    Fragment,
+    /// A whole text message, valid UTF-8.
+    Text(&'a str),
+    /// A whole binary message.
+    Binary(&'a [u8]),
+    /// A ping, to be answered by a pong with the same payload (at most 125 bytes).
+    Ping(&'a [u8]),
+    /// A pong.
+    Pong(&'a [u8]),
+    /// The peer closes. The owner answers with a close frame once and ignores whatever follows.
+    Close(Close<'a>),
+}
+
+/// Why the peer's bytes are not WebSocket messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageError {
+    /// A frame breaks the rules by itself.
+    Frame(FrameError),
+    /// A continuation without a message to continue.
+    UnexpectedContinuation,
+    /// A new message before the fragmented one ended.
+    ExpectedContinuation,
+    /// Text that is not UTF-8.
+    InvalidUtf8,
+    /// A close frame with a bad payload.
+    Close(CloseError),
+    /// The fragments together are larger than the limit.
+    TooLarge {
+        /// The limit of the whole message.
+        message_bytes_max: usize,
+    },
+}
+
+impl MessageError {
+    /// The code to close with.
+    pub const fn close_code(self) -> CloseCode {
+        match self {
+            MessageError::Frame(error) => error.close_code(),
+            MessageError::UnexpectedContinuation | MessageError::ExpectedContinuation => {
+                CloseCode::PROTOCOL_ERROR
+            }
+            MessageError::InvalidUtf8 => CloseCode::INVALID_PAYLOAD,
+            MessageError::Close(error) => error.close_code(),
+            MessageError::TooLarge { .. } => CloseCode::MESSAGE_TOO_BIG,
+        }
+    }
+}
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MessageError::Frame(error) => error.fmt(f),
+            MessageError::UnexpectedContinuation => {
+                f.write_str("continuation frame without a message")
+            }
+            MessageError::ExpectedContinuation => {
+                f.write_str("new message inside a fragmented one")
+            }
+            MessageError::InvalidUtf8 => f.write_str("text is not UTF-8"),
+            MessageError::Close(error) => error.fmt(f),
+            MessageError::TooLarge { message_bytes_max } => {
+                write!(f, "message over the limit of {message_bytes_max} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MessageError {}
+
+impl From<CloseError> for MessageError {
+    fn from(error: CloseError) -> Self {
+        MessageError::Close(error)
+    }
+}
+
+/// The kind of the fragmented message that is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Open {
+    #[default]
+    None,
+    Text,
+    Binary,
+}
+
+/// The per-connection state between frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assembler {
+    open: Open,
+    /// How many bytes at the end of the assembly buffer begin a character that is not finished (0 to 3).
+    unfinished_bytes: u8,
+}
+
+const _: () = assert!(size_of::<Assembler>() <= 16);
+
+impl Assembler {
+    /// The state of a new connection.
+    pub const fn new() -> Assembler {
+        Assembler {
+            open: Open::None,
+            unfinished_bytes: 0,
+        }
+    }
+
+    /// Whether a fragmented message is open. When not, the assembly buffer's content is of no use any more and the
+    /// caller may take it away (the next fragmented message clears it anyway).
+    pub const fn is_open(&self) -> bool {
+        !matches!(self.open, Open::None)
+    }
+
+    /// Decodes the frame at the front of `input` (unmasking in place) and says what it means.
+    ///
+    /// `message_bytes_max` bounds a whole message, fragmented or not; what an open message already holds is in
+    /// `assembly`, which the caller must leave alone between calls while [`is_open`](Self::is_open). Its capacity
+    /// never grows beyond the limit. When the frame is incomplete, `needed` is as for [`Frame::decode`].
+    ///
+    /// # Errors
+    /// Everything that obliges an endpoint to fail the connection; [`MessageError::close_code`] says with which code.
+    #[inline]
+    pub fn decode<'a>(
+        &mut self,
+        input: &'a mut [u8],
+        role: Role,
+        message_bytes_max: usize,
+        assembly: &'a mut Vec<u8>,
+    ) -> Result<Step<Event<'a>>, MessageError> {
+        let held_bytes = if self.is_open() { assembly.len() } else { 0 };
+        let payload_bytes_max = message_bytes_max.saturating_sub(held_bytes);
+        // Section 5.4 comes before size: a frame that may not be there is a protocol error however large it is.
+        if let Some(&first) = input.first() {
+            self.check_sequence(first)?;
+        }
+        let step = Frame::decode(input, role, payload_bytes_max).map_err(|error| match error {
+            FrameError::TooLarge { .. } if held_bytes > 0 => {
+                MessageError::TooLarge { message_bytes_max }
+            }
+            error => MessageError::Frame(error),
+        })?;
+        let (frame, consumed) = match step {
+            Step::Done { value, consumed } => (value, consumed),
+            Step::More { needed } => return Ok(Step::More { needed }),
+        };
+        let payload: &'a [u8] = frame.payload;
+        let value = match frame.opcode {
+            Opcode::Text if frame.fin => Event::Text(text(payload)?),
+            Opcode::Binary if frame.fin => Event::Binary(payload),
+            Opcode::Text | Opcode::Binary => {
+                self.open = if frame.opcode == Opcode::Text {
+                    Open::Text
+                } else {
+                    Open::Binary
+                };
+                self.unfinished_bytes = 0;
+                assembly.clear();
+                self.append(payload, message_bytes_max, assembly)?;
+                Event::Fragment
+            }
+            Opcode::Continuation => {
+                self.append(payload, message_bytes_max, assembly)?;
+                if frame.fin {
+                    self.finish(assembly)?
+                } else {
+                    Event::Fragment
+                }
+            }
+            Opcode::Ping => Event::Ping(payload),
+            Opcode::Pong => Event::Pong(payload),
+            Opcode::Close => Event::Close(Close::decode(payload)?),
+        };
+        Ok(Step::Done { value, consumed })
+    }
+
+    /// Whether a frame with this first byte may come now. Invalid first bytes are left to the frame decoder.
+    #[inline]
+    fn check_sequence(&self, first: u8) -> Result<(), MessageError> {
+        if first & 0x70 != 0 {
+            return Ok(());
+        }
+        match first & 0x0f {
+            0x0 if !self.is_open() => Err(MessageError::UnexpectedContinuation),
+            0x1 | 0x2 if self.is_open() => Err(MessageError::ExpectedContinuation),
+            _ => Ok(()),
+        }
+    }
+
+    fn append(
+        &mut self,
+        payload: &[u8],
+        message_bytes_max: usize,
+        assembly: &mut Vec<u8>,
+    ) -> Result<(), MessageError> {
+        let len = assembly.len() + payload.len();
+        if len > assembly.capacity() {
+            // Doubling, but never beyond what the message may become.
+            let capacity = len
+                .max(assembly.capacity() * 2)
+                .min(message_bytes_max.max(len));
+            assembly.reserve_exact(capacity - assembly.len());
+        }
+        assembly.extend_from_slice(payload);
+        if self.open == Open::Text {
+            let start = assembly.len() - payload.len() - usize::from(self.unfinished_bytes);
+            self.unfinished_bytes = match simdutf8::compat::from_utf8(&assembly[start..]) {
+                Ok(_) => 0,
+                // No error length means that the input ends inside a character that can still become valid.
+                Err(error) if error.error_len().is_none() => {
+                    (assembly.len() - start - error.valid_up_to()) as u8
+                }
+                Err(_) => return Err(MessageError::InvalidUtf8),
+            };
+        }
+        Ok(())
+    }
+
+    fn finish<'a>(&mut self, assembly: &'a [u8]) -> Result<Event<'a>, MessageError> {
+        let open = std::mem::take(&mut self.open);
+        match open {
+            Open::Text if self.unfinished_bytes > 0 => Err(MessageError::InvalidUtf8),
+            Open::Text => Ok(Event::Text(text(assembly)?)),
+            Open::Binary | Open::None => Ok(Event::Binary(assembly)),
+        }
+    }
+}
+
+#[inline]
+fn text(payload: &[u8]) -> Result<&str, MessageError> {
+    simdutf8::basic::from_utf8(payload).map_err(|_| MessageError::InvalidUtf8)
+}
