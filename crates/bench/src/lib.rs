@@ -1,1 +1,15 @@
-//! bench
+//! `crore bench`: load with open loops, verification of every stream, and figures over all messages.
+//!
+//! Place: outside of the server, beside any other client. Workers share nothing: each thread has its own
+//! descriptor table, network, receive buffer, connections and histograms; the report merges them.
+#![forbid(unsafe_code)]
+
+pub mod choice;
+pub mod machine;
+pub mod pacing;
+pub mod pattern;
+pub mod payload;
+pub mod source;
+pub mod statistics;
+pub mod units;
+pub mod verify;

@@ -1,0 +1,93 @@
+//! What the machine says about this run: bytes on the wire, processor time, memory, descriptor limit.
+//!
+//! Place: read by the report once per interval. Parsers are pure; the readers answer `None` where the kernel does
+//! not offer the file (another system, a closed container), and the report then leaves the figure out.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Bytes and packets that passed the interfaces of this network namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wire {
+    /// Bytes received on all interfaces.
+    pub received_bytes: u64,
+    /// Bytes sent on all interfaces.
+    pub sent_bytes: u64,
+}
+
+impl Wire {
+    /// The figures now.
+    pub fn read() -> Option<Wire> {
+        Some(Wire::parse(&std::fs::read_to_string("/proc/net/dev").ok()?))
+    }
+
+    /// Reads the text of `/proc/net/dev`: two lines of headings, then `name: 8 receive and 8 send columns`.
+    pub fn parse(text: &str) -> Wire {
+        let mut wire = Wire::default();
+        for line in text.lines().skip(2) {
+            let Some((_, columns)) = line.split_once(':') else { continue };
+            let mut columns = columns.split_ascii_whitespace().map(|column| column.parse::<u64>());
+            if let (Some(Ok(received)), Some(Ok(sent))) = (columns.next(), columns.nth(7)) {
+                wire.received_bytes = wire.received_bytes.wrapping_add(received);
+                wire.sent_bytes = wire.sent_bytes.wrapping_add(sent);
+            }
+        }
+        wire
+    }
+}
+
+/// Processor seconds that this process used, all its threads together.
+pub fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Memory of this process that is resident, in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Memory that the machine can still give, in bytes.
+pub fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Raises the soft limit of descriptors to the hard one and answers it: so many in each descriptor table.
+pub fn descriptors_max() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces() {
+        let text = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 1000       1    0    0    0     0          0         0     2000       1    0    0    0     0       0          0
+  eth0:  30       1    0    0    0     0          0         0       4       1    0    0    0     0       0          0
+  torn: 5
+";
+        assert_eq!(Wire::parse(text), Wire { received_bytes: 1030, sent_bytes: 2004 });
+        assert_eq!(Wire::parse(""), Wire::default());
+    }
+
+    #[test]
+    fn this_process() {
+        assert!(processor_seconds() > 0.0);
+        assert!(descriptors_max() > 16);
+        assert!(resident_bytes().is_none_or(|bytes| bytes > 0));
+        assert!(available_bytes().is_none_or(|bytes| bytes > 0));
+    }
+}
