@@ -1,0 +1,147 @@
+//! What travels beside a payload: the content type and the tags. One encoding in PUBLISH, messages, history and the log.
+
+use super::options::{Options, set_once, write_option};
+use super::reader::{Reader, text, write_bytes};
+use super::{FrameError, flag, option_key, varint};
+
+/// A key and a value that the publisher gave to a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tag<'a> {
+    /// Its name, UTF-8.
+    pub key: &'a str,
+    /// Its value, UTF-8.
+    pub value: &'a str,
+}
+
+/// Content type and tags of a message.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Attributes<'a> {
+    /// The payload's media type.
+    pub content_type: Option<&'a str>,
+    /// The tags, in the publisher's order; keys may repeat.
+    pub tags: Tags<'a>,
+}
+
+impl<'a> Attributes<'a> {
+    /// True when there is nothing to encode: no options block is needed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.content_type.is_none() && self.tags.is_empty()
+    }
+
+    /// Appends a whole options block, also when empty. The log keeps these bytes, and [`super::message_head`]'s caller
+    /// appends them behind the head of each message as they are.
+    pub fn encode_block(&self, out: &mut Vec<u8>) {
+        let count = usize::from(self.content_type.is_some()) + self.tags.iter().count();
+        varint::encode(count as u64, out);
+        if let Some(content_type) = self.content_type {
+            write_option(option_key::CONTENT_TYPE, content_type.as_bytes(), out);
+        }
+        for tag in self.tags.iter() {
+            let key_bytes = varint::length(tag.key.len() as u64) + tag.key.len();
+            varint::encode(option_key::TAG, out);
+            varint::encode((key_bytes + tag.value.len()) as u64, out);
+            write_bytes(tag.key.as_bytes(), out);
+            out.extend_from_slice(tag.value.as_bytes());
+        }
+    }
+
+    /// Reads what [`Self::encode_block`] wrote; all of `block` must be one block. An empty slice is no attributes.
+    ///
+    /// # Errors
+    /// As for the options block of a frame.
+    pub fn decode_block(block: &'a [u8]) -> Result<Self, FrameError> {
+        if block.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut reader = Reader::new(block);
+        let options = Options::read(&mut reader, flag::OPTIONS)?;
+        reader.end()?;
+        match Self::read(options)? {
+            (attributes, None) => Ok(attributes),
+            (_, Some(key)) => Err(FrameError::UnsupportedOption {
+                key,
+                reference: super::Reference::Connection,
+            }),
+        }
+    }
+
+    /// The attributes among `options`, and the first odd key that is not known.
+    pub(super) fn read(options: Options<'a>) -> Result<(Self, Option<u64>), FrameError> {
+        let mut content_type = None;
+        let mut unsupported = None;
+        for (key, value) in options.iter() {
+            match key {
+                option_key::CONTENT_TYPE => set_once(&mut content_type, key, text(value)?)?,
+                option_key::TAG => _ = read_tag(value)?,
+                _ if key % 2 == 1 => unsupported = unsupported.or(Some(key)),
+                _ => {}
+            }
+        }
+        let tags = Tags(Kept::Options(options));
+        Ok((Self { content_type, tags }, unsupported))
+    }
+}
+
+/// The tags of a message: borrowed from the wire once decoded, from a slice when built.
+#[derive(Clone, Copy)]
+pub struct Tags<'a>(Kept<'a>);
+
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    Slice(&'a [Tag<'a>]),
+    Options(Options<'a>),
+}
+
+impl<'a> Tags<'a> {
+    /// The tags in the publisher's order.
+    pub fn iter(&self) -> impl Iterator<Item = Tag<'a>> + use<'a> {
+        let (slice, options) = match self.0 {
+            Kept::Slice(slice) => (slice, Options::default()),
+            Kept::Options(options) => (&[][..], options),
+        };
+        let on_wire = options
+            .iter()
+            .filter(|(key, _)| *key == option_key::TAG)
+            .filter_map(|(_, value)| read_tag(value).ok());
+        slice.iter().copied().chain(on_wire)
+    }
+
+    /// True without tags.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+impl Default for Tags<'_> {
+    fn default() -> Self {
+        Self(Kept::Slice(&[]))
+    }
+}
+
+impl<'a> From<&'a [Tag<'a>]> for Tags<'a> {
+    fn from(slice: &'a [Tag<'a>]) -> Self {
+        Self(Kept::Slice(slice))
+    }
+}
+
+impl PartialEq for Tags<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl std::fmt::Debug for Tags<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A tag's value in the options block: the key with its length, then the value up to the end.
+fn read_tag(bytes: &[u8]) -> Result<Tag<'_>, FrameError> {
+    let mut reader = Reader::new(bytes);
+    let key = reader.string()?;
+    let value = text(reader.payload())?;
+    Ok(Tag { key, value })
+}

@@ -1,0 +1,894 @@
+//! Error, close and unsubscribe codes. Generated from `spec/codes.toml` by `cargo xtask generate`; do not edit.
+
+/// What an ERROR frame or an HTTP problem says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u16)]
+pub enum ErrorCode {
+    /// The frame is malformed.
+    MalformedFrame = 100,
+    /// The topic is malformed.
+    MalformedTopic = 101,
+    /// The filter is malformed.
+    MalformedFilter = 102,
+    /// The body is not the JSON that is expected here.
+    MalformedJson = 103,
+    /// A string is not UTF-8.
+    MalformedUtf8 = 104,
+    /// A varint is not canonical or exceeds 64 bits.
+    MalformedVarint = 105,
+    /// The WebSocket handshake is malformed.
+    MalformedHandshake = 106,
+    /// The HTTP request is malformed.
+    MalformedRequest = 107,
+    /// The position is not <epoch>:<offset>.
+    MalformedPosition = 108,
+    /// A query parameter or header has an impossible value.
+    MalformedParameter = 109,
+    /// This version of the protocol is not spoken here.
+    UnsupportedVersion = 110,
+    /// An option or flag that must be understood is not.
+    UnsupportedOption = 111,
+    /// Frames of this type are not known here.
+    UnsupportedFrame = 112,
+    /// This filter can only be subscribed to live.
+    UnsupportedStart = 113,
+    /// The first frame must be HELLO.
+    HelloRequired = 114,
+    /// HELLO may be sent once.
+    HelloRepeated = 115,
+    /// Frames travel in binary messages.
+    BinaryRequired = 116,
+    /// The WebSocket subprotocol crore.v1 is required.
+    SubprotocolRequired = 117,
+    /// A publication needs a payload.
+    PayloadRequired = 118,
+    /// The request names no topic.
+    TopicRequired = 119,
+    /// The connection holds this subscription already.
+    AlreadySubscribed = 120,
+    /// The connection holds no such subscription.
+    UnknownSubscription = 121,
+    /// There is nothing at this address.
+    NotFound = 122,
+    /// The method is not allowed at this address.
+    MethodNotAllowed = 123,
+    /// None of the accepted media types is offered here.
+    NotAcceptable = 124,
+    /// The body's media type is not understood here.
+    UnsupportedMediaType = 125,
+    /// The request needs a Content-Length or chunked coding.
+    LengthRequired = 126,
+    /// The transfer coding is not understood here.
+    UnsupportedTransferCoding = 127,
+    /// Only HTTP/1.1 and HTTP/1.0 are spoken here.
+    UnsupportedHttpVersion = 128,
+    /// The expectation is not understood here.
+    UnsupportedExpectation = 129,
+    /// This address speaks WebSocket only.
+    UpgradeRequired = 130,
+    /// Only WebSocket version 13 is spoken here.
+    UnsupportedWebsocketVersion = 131,
+    /// A valid token is required.
+    Unauthorized = 200,
+    /// The token has expired.
+    TokenExpired = 201,
+    /// Not permitted.
+    Forbidden = 202,
+    /// Requests from this origin are not permitted.
+    OriginForbidden = 203,
+    /// The frame exceeds frame_bytes_max.
+    FrameTooLarge = 300,
+    /// The payload exceeds message_bytes_max.
+    MessageTooLarge = 301,
+    /// A topic or filter has at most 255 bytes.
+    TopicTooLong = 302,
+    /// The request's header is too large.
+    HeaderTooLarge = 303,
+    /// The request's target is too long.
+    UriTooLong = 304,
+    /// The session holds subscriptions_per_session_max subscriptions.
+    TooManySubscriptions = 305,
+    /// The connection has inflight_max requests unanswered.
+    TooManyRequestsInFlight = 306,
+    /// One request names too many topics.
+    TooManyTopics = 307,
+    /// The message's tags and content type are too large.
+    TooManyTags = 308,
+    /// The filter covers too much for this request.
+    FilterTooWide = 309,
+    /// The cursor exceeds its size limit.
+    CursorTooLarge = 310,
+    /// The node holds connections_max connections.
+    ConnectionsFull = 320,
+    /// The node has no file descriptor left.
+    DescriptorsFull = 321,
+    /// The node holds topics_max topics.
+    TopicsFull = 322,
+    /// The shard holds filters_per_shard_max filters.
+    FiltersFull = 323,
+    /// Retained messages fill retained_bytes_max.
+    RetainedFull = 324,
+    /// The log fills log_bytes_max.
+    LogFull = 325,
+    /// The node holds producers_max producers.
+    ProducersFull = 326,
+    /// The topic holds variants_per_topic_max variants.
+    VariantsFull = 327,
+    /// The node has no memory left for this.
+    MemoryFull = 328,
+    /// Too many requests in too short a time.
+    RateLimited = 329,
+    /// The position can no longer be replayed from.
+    PositionUnavailable = 400,
+    /// The log's epoch is not the expected one.
+    EpochMismatch = 401,
+    /// The producer's sequence lies below its window.
+    OutOfOrder = 402,
+    /// A newer connection publishes with this producer id.
+    ProducerFenced = 403,
+    /// The node failed at this.
+    Internal = 500,
+    /// The node is not ready.
+    NotReady = 501,
+    /// The node cannot take this now.
+    Overloaded = 502,
+    /// The node is shutting down.
+    ShuttingDown = 503,
+    /// The log cannot take publications now.
+    LogUnavailable = 504,
+    /// The handshake was not finished in handshake_timeout.
+    HandshakeTimeout = 505,
+    /// The request was not finished in time.
+    RequestTimeout = 506,
+}
+
+impl ErrorCode {
+    /// All of them, by number.
+    pub const ALL: [Self; 68] = [
+        Self::MalformedFrame,
+        Self::MalformedTopic,
+        Self::MalformedFilter,
+        Self::MalformedJson,
+        Self::MalformedUtf8,
+        Self::MalformedVarint,
+        Self::MalformedHandshake,
+        Self::MalformedRequest,
+        Self::MalformedPosition,
+        Self::MalformedParameter,
+        Self::UnsupportedVersion,
+        Self::UnsupportedOption,
+        Self::UnsupportedFrame,
+        Self::UnsupportedStart,
+        Self::HelloRequired,
+        Self::HelloRepeated,
+        Self::BinaryRequired,
+        Self::SubprotocolRequired,
+        Self::PayloadRequired,
+        Self::TopicRequired,
+        Self::AlreadySubscribed,
+        Self::UnknownSubscription,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::NotAcceptable,
+        Self::UnsupportedMediaType,
+        Self::LengthRequired,
+        Self::UnsupportedTransferCoding,
+        Self::UnsupportedHttpVersion,
+        Self::UnsupportedExpectation,
+        Self::UpgradeRequired,
+        Self::UnsupportedWebsocketVersion,
+        Self::Unauthorized,
+        Self::TokenExpired,
+        Self::Forbidden,
+        Self::OriginForbidden,
+        Self::FrameTooLarge,
+        Self::MessageTooLarge,
+        Self::TopicTooLong,
+        Self::HeaderTooLarge,
+        Self::UriTooLong,
+        Self::TooManySubscriptions,
+        Self::TooManyRequestsInFlight,
+        Self::TooManyTopics,
+        Self::TooManyTags,
+        Self::FilterTooWide,
+        Self::CursorTooLarge,
+        Self::ConnectionsFull,
+        Self::DescriptorsFull,
+        Self::TopicsFull,
+        Self::FiltersFull,
+        Self::RetainedFull,
+        Self::LogFull,
+        Self::ProducersFull,
+        Self::VariantsFull,
+        Self::MemoryFull,
+        Self::RateLimited,
+        Self::PositionUnavailable,
+        Self::EpochMismatch,
+        Self::OutOfOrder,
+        Self::ProducerFenced,
+        Self::Internal,
+        Self::NotReady,
+        Self::Overloaded,
+        Self::ShuttingDown,
+        Self::LogUnavailable,
+        Self::HandshakeTimeout,
+        Self::RequestTimeout,
+    ];
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The code with this number, or none when it is not known here.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Option<Self> {
+        Some(match number {
+            100 => Self::MalformedFrame,
+            101 => Self::MalformedTopic,
+            102 => Self::MalformedFilter,
+            103 => Self::MalformedJson,
+            104 => Self::MalformedUtf8,
+            105 => Self::MalformedVarint,
+            106 => Self::MalformedHandshake,
+            107 => Self::MalformedRequest,
+            108 => Self::MalformedPosition,
+            109 => Self::MalformedParameter,
+            110 => Self::UnsupportedVersion,
+            111 => Self::UnsupportedOption,
+            112 => Self::UnsupportedFrame,
+            113 => Self::UnsupportedStart,
+            114 => Self::HelloRequired,
+            115 => Self::HelloRepeated,
+            116 => Self::BinaryRequired,
+            117 => Self::SubprotocolRequired,
+            118 => Self::PayloadRequired,
+            119 => Self::TopicRequired,
+            120 => Self::AlreadySubscribed,
+            121 => Self::UnknownSubscription,
+            122 => Self::NotFound,
+            123 => Self::MethodNotAllowed,
+            124 => Self::NotAcceptable,
+            125 => Self::UnsupportedMediaType,
+            126 => Self::LengthRequired,
+            127 => Self::UnsupportedTransferCoding,
+            128 => Self::UnsupportedHttpVersion,
+            129 => Self::UnsupportedExpectation,
+            130 => Self::UpgradeRequired,
+            131 => Self::UnsupportedWebsocketVersion,
+            200 => Self::Unauthorized,
+            201 => Self::TokenExpired,
+            202 => Self::Forbidden,
+            203 => Self::OriginForbidden,
+            300 => Self::FrameTooLarge,
+            301 => Self::MessageTooLarge,
+            302 => Self::TopicTooLong,
+            303 => Self::HeaderTooLarge,
+            304 => Self::UriTooLong,
+            305 => Self::TooManySubscriptions,
+            306 => Self::TooManyRequestsInFlight,
+            307 => Self::TooManyTopics,
+            308 => Self::TooManyTags,
+            309 => Self::FilterTooWide,
+            310 => Self::CursorTooLarge,
+            320 => Self::ConnectionsFull,
+            321 => Self::DescriptorsFull,
+            322 => Self::TopicsFull,
+            323 => Self::FiltersFull,
+            324 => Self::RetainedFull,
+            325 => Self::LogFull,
+            326 => Self::ProducersFull,
+            327 => Self::VariantsFull,
+            328 => Self::MemoryFull,
+            329 => Self::RateLimited,
+            400 => Self::PositionUnavailable,
+            401 => Self::EpochMismatch,
+            402 => Self::OutOfOrder,
+            403 => Self::ProducerFenced,
+            500 => Self::Internal,
+            501 => Self::NotReady,
+            502 => Self::Overloaded,
+            503 => Self::ShuttingDown,
+            504 => Self::LogUnavailable,
+            505 => Self::HandshakeTimeout,
+            506 => Self::RequestTimeout,
+            _ => return None,
+        })
+    }
+
+    /// The name in `spec/codes.toml`, for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MalformedFrame => "malformed_frame",
+            Self::MalformedTopic => "malformed_topic",
+            Self::MalformedFilter => "malformed_filter",
+            Self::MalformedJson => "malformed_json",
+            Self::MalformedUtf8 => "malformed_utf8",
+            Self::MalformedVarint => "malformed_varint",
+            Self::MalformedHandshake => "malformed_handshake",
+            Self::MalformedRequest => "malformed_request",
+            Self::MalformedPosition => "malformed_position",
+            Self::MalformedParameter => "malformed_parameter",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::UnsupportedOption => "unsupported_option",
+            Self::UnsupportedFrame => "unsupported_frame",
+            Self::UnsupportedStart => "unsupported_start",
+            Self::HelloRequired => "hello_required",
+            Self::HelloRepeated => "hello_repeated",
+            Self::BinaryRequired => "binary_required",
+            Self::SubprotocolRequired => "subprotocol_required",
+            Self::PayloadRequired => "payload_required",
+            Self::TopicRequired => "topic_required",
+            Self::AlreadySubscribed => "already_subscribed",
+            Self::UnknownSubscription => "unknown_subscription",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::NotAcceptable => "not_acceptable",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::LengthRequired => "length_required",
+            Self::UnsupportedTransferCoding => "unsupported_transfer_coding",
+            Self::UnsupportedHttpVersion => "unsupported_http_version",
+            Self::UnsupportedExpectation => "unsupported_expectation",
+            Self::UpgradeRequired => "upgrade_required",
+            Self::UnsupportedWebsocketVersion => "unsupported_websocket_version",
+            Self::Unauthorized => "unauthorized",
+            Self::TokenExpired => "token_expired",
+            Self::Forbidden => "forbidden",
+            Self::OriginForbidden => "origin_forbidden",
+            Self::FrameTooLarge => "frame_too_large",
+            Self::MessageTooLarge => "message_too_large",
+            Self::TopicTooLong => "topic_too_long",
+            Self::HeaderTooLarge => "header_too_large",
+            Self::UriTooLong => "uri_too_long",
+            Self::TooManySubscriptions => "too_many_subscriptions",
+            Self::TooManyRequestsInFlight => "too_many_requests_in_flight",
+            Self::TooManyTopics => "too_many_topics",
+            Self::TooManyTags => "too_many_tags",
+            Self::FilterTooWide => "filter_too_wide",
+            Self::CursorTooLarge => "cursor_too_large",
+            Self::ConnectionsFull => "connections_full",
+            Self::DescriptorsFull => "descriptors_full",
+            Self::TopicsFull => "topics_full",
+            Self::FiltersFull => "filters_full",
+            Self::RetainedFull => "retained_full",
+            Self::LogFull => "log_full",
+            Self::ProducersFull => "producers_full",
+            Self::VariantsFull => "variants_full",
+            Self::MemoryFull => "memory_full",
+            Self::RateLimited => "rate_limited",
+            Self::PositionUnavailable => "position_unavailable",
+            Self::EpochMismatch => "epoch_mismatch",
+            Self::OutOfOrder => "out_of_order",
+            Self::ProducerFenced => "producer_fenced",
+            Self::Internal => "internal",
+            Self::NotReady => "not_ready",
+            Self::Overloaded => "overloaded",
+            Self::ShuttingDown => "shutting_down",
+            Self::LogUnavailable => "log_unavailable",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::RequestTimeout => "request_timeout",
+        }
+    }
+
+    /// One line for people, at most 123 bytes.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::MalformedFrame => "the frame is malformed",
+            Self::MalformedTopic => "the topic is malformed",
+            Self::MalformedFilter => "the filter is malformed",
+            Self::MalformedJson => "the body is not the JSON that is expected here",
+            Self::MalformedUtf8 => "a string is not UTF-8",
+            Self::MalformedVarint => "a varint is not canonical or exceeds 64 bits",
+            Self::MalformedHandshake => "the WebSocket handshake is malformed",
+            Self::MalformedRequest => "the HTTP request is malformed",
+            Self::MalformedPosition => "the position is not <epoch>:<offset>",
+            Self::MalformedParameter => "a query parameter or header has an impossible value",
+            Self::UnsupportedVersion => "this version of the protocol is not spoken here",
+            Self::UnsupportedOption => "an option or flag that must be understood is not",
+            Self::UnsupportedFrame => "frames of this type are not known here",
+            Self::UnsupportedStart => "this filter can only be subscribed to live",
+            Self::HelloRequired => "the first frame must be HELLO",
+            Self::HelloRepeated => "HELLO may be sent once",
+            Self::BinaryRequired => "frames travel in binary messages",
+            Self::SubprotocolRequired => "the WebSocket subprotocol crore.v1 is required",
+            Self::PayloadRequired => "a publication needs a payload",
+            Self::TopicRequired => "the request names no topic",
+            Self::AlreadySubscribed => "the connection holds this subscription already",
+            Self::UnknownSubscription => "the connection holds no such subscription",
+            Self::NotFound => "there is nothing at this address",
+            Self::MethodNotAllowed => "the method is not allowed at this address",
+            Self::NotAcceptable => "none of the accepted media types is offered here",
+            Self::UnsupportedMediaType => "the body's media type is not understood here",
+            Self::LengthRequired => "the request needs a Content-Length or chunked coding",
+            Self::UnsupportedTransferCoding => "the transfer coding is not understood here",
+            Self::UnsupportedHttpVersion => "only HTTP/1.1 and HTTP/1.0 are spoken here",
+            Self::UnsupportedExpectation => "the expectation is not understood here",
+            Self::UpgradeRequired => "this address speaks WebSocket only",
+            Self::UnsupportedWebsocketVersion => "only WebSocket version 13 is spoken here",
+            Self::Unauthorized => "a valid token is required",
+            Self::TokenExpired => "the token has expired",
+            Self::Forbidden => "not permitted",
+            Self::OriginForbidden => "requests from this origin are not permitted",
+            Self::FrameTooLarge => "the frame exceeds frame_bytes_max",
+            Self::MessageTooLarge => "the payload exceeds message_bytes_max",
+            Self::TopicTooLong => "a topic or filter has at most 255 bytes",
+            Self::HeaderTooLarge => "the request's header is too large",
+            Self::UriTooLong => "the request's target is too long",
+            Self::TooManySubscriptions => "the session holds subscriptions_per_session_max subscriptions",
+            Self::TooManyRequestsInFlight => "the connection has inflight_max requests unanswered",
+            Self::TooManyTopics => "one request names too many topics",
+            Self::TooManyTags => "the message's tags and content type are too large",
+            Self::FilterTooWide => "the filter covers too much for this request",
+            Self::CursorTooLarge => "the cursor exceeds its size limit",
+            Self::ConnectionsFull => "the node holds connections_max connections",
+            Self::DescriptorsFull => "the node has no file descriptor left",
+            Self::TopicsFull => "the node holds topics_max topics",
+            Self::FiltersFull => "the shard holds filters_per_shard_max filters",
+            Self::RetainedFull => "retained messages fill retained_bytes_max",
+            Self::LogFull => "the log fills log_bytes_max",
+            Self::ProducersFull => "the node holds producers_max producers",
+            Self::VariantsFull => "the topic holds variants_per_topic_max variants",
+            Self::MemoryFull => "the node has no memory left for this",
+            Self::RateLimited => "too many requests in too short a time",
+            Self::PositionUnavailable => "the position can no longer be replayed from",
+            Self::EpochMismatch => "the log's epoch is not the expected one",
+            Self::OutOfOrder => "the producer's sequence lies below its window",
+            Self::ProducerFenced => "a newer connection publishes with this producer id",
+            Self::Internal => "the node failed at this",
+            Self::NotReady => "the node is not ready",
+            Self::Overloaded => "the node cannot take this now",
+            Self::ShuttingDown => "the node is shutting down",
+            Self::LogUnavailable => "the log cannot take publications now",
+            Self::HandshakeTimeout => "the handshake was not finished in handshake_timeout",
+            Self::RequestTimeout => "the request was not finished in time",
+        }
+    }
+}
+
+impl ErrorCode {
+    /// The status of the answer over HTTP.
+    #[must_use]
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::MalformedFrame
+            | Self::MalformedTopic
+            | Self::MalformedFilter
+            | Self::MalformedJson
+            | Self::MalformedUtf8
+            | Self::MalformedVarint
+            | Self::MalformedHandshake
+            | Self::MalformedRequest
+            | Self::MalformedPosition
+            | Self::MalformedParameter
+            | Self::UnsupportedVersion
+            | Self::UnsupportedOption
+            | Self::UnsupportedFrame
+            | Self::UnsupportedStart
+            | Self::HelloRequired
+            | Self::HelloRepeated
+            | Self::BinaryRequired
+            | Self::SubprotocolRequired
+            | Self::PayloadRequired
+            | Self::TopicRequired
+            | Self::TopicTooLong
+            | Self::TooManyTopics
+            | Self::TooManyTags
+            | Self::FilterTooWide
+            | Self::CursorTooLarge => 400,
+            Self::AlreadySubscribed
+            | Self::EpochMismatch
+            | Self::OutOfOrder
+            | Self::ProducerFenced => 409,
+            Self::UnknownSubscription
+            | Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::UnsupportedMediaType => 415,
+            Self::LengthRequired => 411,
+            Self::UnsupportedTransferCoding => 501,
+            Self::UnsupportedHttpVersion => 505,
+            Self::UnsupportedExpectation => 417,
+            Self::UpgradeRequired
+            | Self::UnsupportedWebsocketVersion => 426,
+            Self::Unauthorized
+            | Self::TokenExpired => 401,
+            Self::Forbidden
+            | Self::OriginForbidden => 403,
+            Self::FrameTooLarge
+            | Self::MessageTooLarge => 413,
+            Self::HeaderTooLarge => 431,
+            Self::UriTooLong => 414,
+            Self::TooManySubscriptions
+            | Self::TooManyRequestsInFlight
+            | Self::RateLimited => 429,
+            Self::ConnectionsFull
+            | Self::DescriptorsFull
+            | Self::TopicsFull
+            | Self::FiltersFull
+            | Self::ProducersFull
+            | Self::VariantsFull
+            | Self::MemoryFull
+            | Self::NotReady
+            | Self::Overloaded
+            | Self::ShuttingDown
+            | Self::LogUnavailable => 503,
+            Self::RetainedFull
+            | Self::LogFull => 507,
+            Self::PositionUnavailable => 410,
+            Self::Internal => 500,
+            Self::HandshakeTimeout
+            | Self::RequestTimeout => 408,
+        }
+    }
+    /// True when the same request may succeed later.
+    #[must_use]
+    pub const fn temporary(self) -> bool {
+        match self {
+            Self::MalformedFrame
+            | Self::MalformedTopic
+            | Self::MalformedFilter
+            | Self::MalformedJson
+            | Self::MalformedUtf8
+            | Self::MalformedVarint
+            | Self::MalformedHandshake
+            | Self::MalformedRequest
+            | Self::MalformedPosition
+            | Self::MalformedParameter
+            | Self::UnsupportedVersion
+            | Self::UnsupportedOption
+            | Self::UnsupportedFrame
+            | Self::UnsupportedStart
+            | Self::HelloRequired
+            | Self::HelloRepeated
+            | Self::BinaryRequired
+            | Self::SubprotocolRequired
+            | Self::PayloadRequired
+            | Self::TopicRequired
+            | Self::AlreadySubscribed
+            | Self::UnknownSubscription
+            | Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::NotAcceptable
+            | Self::UnsupportedMediaType
+            | Self::LengthRequired
+            | Self::UnsupportedTransferCoding
+            | Self::UnsupportedHttpVersion
+            | Self::UnsupportedExpectation
+            | Self::UpgradeRequired
+            | Self::UnsupportedWebsocketVersion
+            | Self::Unauthorized
+            | Self::TokenExpired
+            | Self::Forbidden
+            | Self::OriginForbidden
+            | Self::FrameTooLarge
+            | Self::MessageTooLarge
+            | Self::TopicTooLong
+            | Self::HeaderTooLarge
+            | Self::UriTooLong
+            | Self::TooManySubscriptions
+            | Self::TooManyTopics
+            | Self::TooManyTags
+            | Self::FilterTooWide
+            | Self::CursorTooLarge
+            | Self::PositionUnavailable
+            | Self::EpochMismatch
+            | Self::OutOfOrder
+            | Self::ProducerFenced => false,
+            Self::TooManyRequestsInFlight
+            | Self::ConnectionsFull
+            | Self::DescriptorsFull
+            | Self::TopicsFull
+            | Self::FiltersFull
+            | Self::RetainedFull
+            | Self::LogFull
+            | Self::ProducersFull
+            | Self::VariantsFull
+            | Self::MemoryFull
+            | Self::RateLimited
+            | Self::Internal
+            | Self::NotReady
+            | Self::Overloaded
+            | Self::ShuttingDown
+            | Self::LogUnavailable
+            | Self::HandshakeTimeout
+            | Self::RequestTimeout => true,
+        }
+    }
+}
+
+/// Why a WebSocket connection is closed, where RFC 6455 has no code for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u16)]
+pub enum CloseCode {
+    /// The node shuts down.
+    Shutdown = 3000,
+    /// Leave now; GO_AWAY said when and where to return.
+    GoingAway = 3001,
+    /// The client did not keep up; resume by position.
+    SlowConsumer = 3002,
+    /// The shard's pinned_bytes_max is reached; resume by position.
+    PinnedBytes = 3003,
+    /// Nothing was heard from the client for too long.
+    PingTimeout = 3004,
+    /// HELLO did not come in handshake_timeout.
+    HandshakeTimeout = 3005,
+    /// The node sheds load.
+    Overloaded = 3006,
+    /// The token has expired; return with a new one.
+    TokenExpired = 3007,
+    /// The node failed at this connection.
+    Internal = 3008,
+    /// A frame was malformed.
+    ProtocolError = 3500,
+    /// This version of the protocol is not spoken here.
+    UnsupportedVersion = 3501,
+    /// A valid token is required.
+    Unauthorized = 3502,
+    /// The token permits nothing here.
+    Forbidden = 3503,
+    /// The first frame was not HELLO, or HELLO came twice.
+    HelloRequired = 3504,
+    /// Frames of this type are not known here.
+    UnsupportedFrame = 3505,
+    /// An option or flag that must be understood is not.
+    UnsupportedOption = 3506,
+    /// The token was revoked.
+    Revoked = 3507,
+    /// A newer connection publishes with this producer id.
+    ProducerFenced = 3508,
+    /// The client sent too much that was refused.
+    ErrorFlood = 3509,
+    /// The application asks to reconnect.
+    ApplicationReconnect = 4000,
+    /// The application ended the connection.
+    ApplicationDisconnect = 4500,
+}
+
+impl CloseCode {
+    /// All of them, by number.
+    pub const ALL: [Self; 21] = [
+        Self::Shutdown,
+        Self::GoingAway,
+        Self::SlowConsumer,
+        Self::PinnedBytes,
+        Self::PingTimeout,
+        Self::HandshakeTimeout,
+        Self::Overloaded,
+        Self::TokenExpired,
+        Self::Internal,
+        Self::ProtocolError,
+        Self::UnsupportedVersion,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::HelloRequired,
+        Self::UnsupportedFrame,
+        Self::UnsupportedOption,
+        Self::Revoked,
+        Self::ProducerFenced,
+        Self::ErrorFlood,
+        Self::ApplicationReconnect,
+        Self::ApplicationDisconnect,
+    ];
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The code with this number, or none when it is not known here.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Option<Self> {
+        Some(match number {
+            3000 => Self::Shutdown,
+            3001 => Self::GoingAway,
+            3002 => Self::SlowConsumer,
+            3003 => Self::PinnedBytes,
+            3004 => Self::PingTimeout,
+            3005 => Self::HandshakeTimeout,
+            3006 => Self::Overloaded,
+            3007 => Self::TokenExpired,
+            3008 => Self::Internal,
+            3500 => Self::ProtocolError,
+            3501 => Self::UnsupportedVersion,
+            3502 => Self::Unauthorized,
+            3503 => Self::Forbidden,
+            3504 => Self::HelloRequired,
+            3505 => Self::UnsupportedFrame,
+            3506 => Self::UnsupportedOption,
+            3507 => Self::Revoked,
+            3508 => Self::ProducerFenced,
+            3509 => Self::ErrorFlood,
+            4000 => Self::ApplicationReconnect,
+            4500 => Self::ApplicationDisconnect,
+            _ => return None,
+        })
+    }
+
+    /// The name in `spec/codes.toml`, for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shutdown => "shutdown",
+            Self::GoingAway => "going_away",
+            Self::SlowConsumer => "slow_consumer",
+            Self::PinnedBytes => "pinned_bytes",
+            Self::PingTimeout => "ping_timeout",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::Overloaded => "overloaded",
+            Self::TokenExpired => "token_expired",
+            Self::Internal => "internal",
+            Self::ProtocolError => "protocol_error",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::HelloRequired => "hello_required",
+            Self::UnsupportedFrame => "unsupported_frame",
+            Self::UnsupportedOption => "unsupported_option",
+            Self::Revoked => "revoked",
+            Self::ProducerFenced => "producer_fenced",
+            Self::ErrorFlood => "error_flood",
+            Self::ApplicationReconnect => "application_reconnect",
+            Self::ApplicationDisconnect => "application_disconnect",
+        }
+    }
+
+    /// One line for people, at most 123 bytes.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Shutdown => "the node shuts down",
+            Self::GoingAway => "leave now; GO_AWAY said when and where to return",
+            Self::SlowConsumer => "the client did not keep up; resume by position",
+            Self::PinnedBytes => "the shard's pinned_bytes_max is reached; resume by position",
+            Self::PingTimeout => "nothing was heard from the client for too long",
+            Self::HandshakeTimeout => "HELLO did not come in handshake_timeout",
+            Self::Overloaded => "the node sheds load",
+            Self::TokenExpired => "the token has expired; return with a new one",
+            Self::Internal => "the node failed at this connection",
+            Self::ProtocolError => "a frame was malformed",
+            Self::UnsupportedVersion => "this version of the protocol is not spoken here",
+            Self::Unauthorized => "a valid token is required",
+            Self::Forbidden => "the token permits nothing here",
+            Self::HelloRequired => "the first frame was not HELLO, or HELLO came twice",
+            Self::UnsupportedFrame => "frames of this type are not known here",
+            Self::UnsupportedOption => "an option or flag that must be understood is not",
+            Self::Revoked => "the token was revoked",
+            Self::ProducerFenced => "a newer connection publishes with this producer id",
+            Self::ErrorFlood => "the client sent too much that was refused",
+            Self::ApplicationReconnect => "the application asks to reconnect",
+            Self::ApplicationDisconnect => "the application ended the connection",
+        }
+    }
+}
+
+impl CloseCode {
+    /// True when the client shall reconnect.
+    #[must_use]
+    pub const fn reconnects(self) -> bool {
+        match self {
+            Self::Shutdown
+            | Self::GoingAway
+            | Self::SlowConsumer
+            | Self::PinnedBytes
+            | Self::PingTimeout
+            | Self::HandshakeTimeout
+            | Self::Overloaded
+            | Self::TokenExpired
+            | Self::Internal
+            | Self::ApplicationReconnect => true,
+            Self::ProtocolError
+            | Self::UnsupportedVersion
+            | Self::Unauthorized
+            | Self::Forbidden
+            | Self::HelloRequired
+            | Self::UnsupportedFrame
+            | Self::UnsupportedOption
+            | Self::Revoked
+            | Self::ProducerFenced
+            | Self::ErrorFlood
+            | Self::ApplicationDisconnect => false,
+        }
+    }
+}
+
+/// Why a subscription has ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u16)]
+pub enum UnsubscribeCode {
+    /// The client asked for it.
+    Requested = 0,
+    /// The permission has ended.
+    Forbidden = 2000,
+    /// The application ended the subscription.
+    Application = 2001,
+    /// The rules no longer allow such a subscription.
+    RuleChanged = 2002,
+    /// The subscription did not keep up; subscribe again from the last position.
+    SlowConsumer = 2500,
+    /// The topic's log has changed; subscribe again from the last position.
+    LogChanged = 2501,
+    /// The node sheds load; subscribe again from the last position.
+    Overloaded = 2502,
+}
+
+impl UnsubscribeCode {
+    /// All of them, by number.
+    pub const ALL: [Self; 7] = [
+        Self::Requested,
+        Self::Forbidden,
+        Self::Application,
+        Self::RuleChanged,
+        Self::SlowConsumer,
+        Self::LogChanged,
+        Self::Overloaded,
+    ];
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The code with this number, or none when it is not known here.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Option<Self> {
+        Some(match number {
+            0 => Self::Requested,
+            2000 => Self::Forbidden,
+            2001 => Self::Application,
+            2002 => Self::RuleChanged,
+            2500 => Self::SlowConsumer,
+            2501 => Self::LogChanged,
+            2502 => Self::Overloaded,
+            _ => return None,
+        })
+    }
+
+    /// The name in `spec/codes.toml`, for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Forbidden => "forbidden",
+            Self::Application => "application",
+            Self::RuleChanged => "rule_changed",
+            Self::SlowConsumer => "slow_consumer",
+            Self::LogChanged => "log_changed",
+            Self::Overloaded => "overloaded",
+        }
+    }
+
+    /// One line for people, at most 123 bytes.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Requested => "the client asked for it",
+            Self::Forbidden => "the permission has ended",
+            Self::Application => "the application ended the subscription",
+            Self::RuleChanged => "the rules no longer allow such a subscription",
+            Self::SlowConsumer => "the subscription did not keep up; subscribe again from the last position",
+            Self::LogChanged => "the topic's log has changed; subscribe again from the last position",
+            Self::Overloaded => "the node sheds load; subscribe again from the last position",
+        }
+    }
+}
+
+impl UnsubscribeCode {
+    /// True when the client shall subscribe again, from its last position.
+    #[must_use]
+    pub const fn resubscribes(self) -> bool {
+        match self {
+            Self::Requested
+            | Self::Forbidden
+            | Self::Application
+            | Self::RuleChanged => false,
+            Self::SlowConsumer
+            | Self::LogChanged
+            | Self::Overloaded => true,
+        }
+    }
+}

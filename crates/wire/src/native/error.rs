@@ -1,0 +1,169 @@
+//! Why bytes are no frame, and the code that the sender is told.
+
+use super::{ErrorCode, Reference, TOPIC_BYTES_MAX};
+
+/// Why bytes are no frame of this protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameError {
+    /// The frame ends inside a field. WebSocket delimits, so more bytes cannot help.
+    Truncated,
+    /// Bytes follow the last field.
+    TrailingBytes,
+    /// A varint is not in its shortest form.
+    VarintOverlong,
+    /// A varint exceeds 64 bits.
+    VarintOverflow,
+    /// A number is valid as a varint and too large for its field.
+    NumberTooLarge,
+    /// A string is not UTF-8.
+    InvalidUtf8,
+    /// A field holds a value that the protocol does not define; the field's name.
+    InvalidValue(&'static str),
+    /// This option came twice and may come once; its key.
+    RepeatedOption(u64),
+    /// The type byte is none that this side may receive.
+    UnknownFrame(u8),
+    /// Bits of a flags byte that the frame does not define.
+    UnsupportedFlags(u8),
+    /// HELLO or WELCOME names a version that is not spoken here.
+    UnsupportedVersion(u8),
+    /// An option with an odd key that is not understood here.
+    UnsupportedOption {
+        /// The option's key.
+        key: u64,
+        /// What is refused because of it.
+        reference: Reference,
+    },
+    /// A topic or filter is empty or longer than [`TOPIC_BYTES_MAX`].
+    TopicLength {
+        /// Its length in bytes.
+        bytes: u64,
+        /// What is refused because of it.
+        reference: Reference,
+    },
+}
+
+impl FrameError {
+    /// The code to tell the sender.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Truncated
+            | Self::TrailingBytes
+            | Self::NumberTooLarge
+            | Self::InvalidValue(_)
+            | Self::RepeatedOption(_) => ErrorCode::MalformedFrame,
+            Self::VarintOverlong | Self::VarintOverflow => ErrorCode::MalformedVarint,
+            Self::InvalidUtf8 => ErrorCode::MalformedUtf8,
+            Self::UnknownFrame(_) => ErrorCode::UnsupportedFrame,
+            Self::UnsupportedFlags(_) | Self::UnsupportedOption { .. } => {
+                ErrorCode::UnsupportedOption
+            }
+            Self::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
+            Self::TopicLength { bytes, .. } => topic_length_code(*bytes),
+        }
+    }
+
+    /// What the error speaks of. Only an error about a request leaves the connection usable.
+    #[must_use]
+    pub fn reference(&self) -> Reference {
+        match self {
+            Self::UnsupportedOption { reference, .. } | Self::TopicLength { reference, .. } => {
+                *reference
+            }
+            _ => Reference::Connection,
+        }
+    }
+
+    /// True when the connection must be closed after the ERROR frame.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        self.reference() == Reference::Connection
+    }
+
+    /// The limit that was passed, for the ERROR frame.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        match self {
+            Self::TopicLength { .. } => Some(TOPIC_BYTES_MAX as u64),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("the frame ends inside a field"),
+            Self::TrailingBytes => f.write_str("bytes follow the last field"),
+            Self::VarintOverlong => f.write_str("a varint is not in its shortest form"),
+            Self::VarintOverflow => f.write_str("a varint exceeds 64 bits"),
+            Self::NumberTooLarge => f.write_str("a number is too large for its field"),
+            Self::InvalidUtf8 => f.write_str("a string is not UTF-8"),
+            Self::InvalidValue(field) => write!(f, "undefined value in field {field}"),
+            Self::RepeatedOption(key) => write!(f, "option {key} came twice"),
+            Self::UnknownFrame(kind) => write!(f, "unknown frame type 0x{kind:02x}"),
+            Self::UnsupportedFlags(bits) => write!(f, "undefined flags 0x{bits:02x}"),
+            Self::UnsupportedVersion(version) => write!(f, "unsupported version {version}"),
+            Self::UnsupportedOption { key, .. } => write!(f, "option {key} is not supported"),
+            Self::TopicLength { bytes, .. } => topic_length_text(*bytes, f),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Why one item of a SUBSCRIBE is refused while the others stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ItemError {
+    /// An option with an odd key that is not understood here; its key.
+    UnsupportedOption(u64),
+    /// The topic or filter is empty or longer than [`TOPIC_BYTES_MAX`]; its length in bytes.
+    TopicLength(u64),
+}
+
+impl ItemError {
+    /// The code to tell the sender.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnsupportedOption(_) => ErrorCode::UnsupportedOption,
+            Self::TopicLength(bytes) => topic_length_code(*bytes),
+        }
+    }
+
+    /// The limit that was passed, for the ERROR frame.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        match self {
+            Self::UnsupportedOption(_) => None,
+            Self::TopicLength(_) => Some(TOPIC_BYTES_MAX as u64),
+        }
+    }
+}
+
+impl std::fmt::Display for ItemError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::UnsupportedOption(key) => write!(f, "option {key} is not supported"),
+            Self::TopicLength(bytes) => topic_length_text(*bytes, f),
+        }
+    }
+}
+
+impl std::error::Error for ItemError {}
+
+fn topic_length_code(bytes: u64) -> ErrorCode {
+    if bytes == 0 {
+        ErrorCode::MalformedTopic
+    } else {
+        ErrorCode::TopicTooLong
+    }
+}
+
+fn topic_length_text(bytes: u64, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    write!(
+        f,
+        "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}"
+    )
+}

@@ -1,0 +1,89 @@
+//! The heads of MESSAGE and NAMED_MESSAGE, for the path of a message: encoded once per shard, without building a frame.
+//!
+//! What follows the head, in this order, is the caller's: the options block when announced
+//! ([`super::Attributes::encode_block`]'s bytes), then the payload up to the frame's end.
+
+use super::reader::write_bytes;
+use super::{Position, flag, frame_type, varint};
+
+/// The longest head of MESSAGE: type, flags, alias, offset, distance to `prev`. Usually 6 to 9 bytes.
+pub const MESSAGE_HEAD_BYTES_MAX: usize = 2 + 5 + varint::BYTES_MAX + varint::BYTES_MAX;
+
+/// Whether a message was published to be retained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Retained {
+    /// An ordinary message.
+    #[default]
+    No,
+    /// Published with RETAIN.
+    Yes,
+}
+
+/// The first bytes of a MESSAGE frame, on the stack.
+#[derive(Clone, Copy)]
+pub struct MessageHead {
+    bytes: [u8; MESSAGE_HEAD_BYTES_MAX],
+    length: u8,
+}
+
+impl std::ops::Deref for MessageHead {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// The head of a MESSAGE. `prev` is below `offset`; `has_options` promises an options block behind the head.
+#[must_use]
+pub fn message_head(
+    alias: u32,
+    offset: u64,
+    prev: u64,
+    retained: Retained,
+    has_options: bool,
+) -> MessageHead {
+    let mut bytes = [0; MESSAGE_HEAD_BYTES_MAX];
+    bytes[0] = frame_type::MESSAGE;
+    bytes[1] = flags(retained, has_options);
+    let mut length = 2;
+    for value in [u64::from(alias), offset, prev_delta(offset, prev)] {
+        length += varint::write(value, &mut bytes[length..]);
+    }
+    MessageHead {
+        bytes,
+        length: length as u8,
+    }
+}
+
+/// Appends the head of a NAMED_MESSAGE. `prev` is below the position's offset; `has_options` promises an options block
+/// behind the head.
+pub fn encode_named_message_head(
+    topic: &str,
+    position: Position,
+    prev: u64,
+    retained: Retained,
+    has_options: bool,
+    out: &mut Vec<u8>,
+) {
+    out.push(frame_type::NAMED_MESSAGE);
+    out.push(flags(retained, has_options));
+    write_bytes(topic.as_bytes(), out);
+    varint::encode(position.epoch, out);
+    varint::encode(position.offset, out);
+    varint::encode(prev_delta(position.offset, prev), out);
+}
+
+pub(super) fn prev_delta(offset: u64, prev: u64) -> u64 {
+    debug_assert!(prev < offset, "prev {prev} is not below offset {offset}");
+    offset.wrapping_sub(prev)
+}
+
+pub(super) fn flags(retained: Retained, has_options: bool) -> u8 {
+    let retained = match retained {
+        Retained::No => 0,
+        Retained::Yes => flag::RETAINED,
+    };
+    let options = if has_options { flag::OPTIONS } else { 0 };
+    retained | options
+}

@@ -1,0 +1,176 @@
+//! The native protocol `crore.v1`: frames that travel one per binary WebSocket message.
+//!
+//! On the path this is step 2 (bytes -> frame) and step 9 (delivery -> bytes). `spec/protocol.md` draws every frame byte
+//! by byte; `spec/vectors/` holds the cases that every implementation shares.
+//!
+//! Invariants: decoding allocates nothing and never panics; a frame that exists is valid, lists included, so that
+//! iterating them cannot fail; integers are canonical, so that equal frames have equal bytes. Topics and filters are UTF-8
+//! of 1 to [`TOPIC_BYTES_MAX`] bytes here; their syntax belongs to the broker.
+
+mod attributes;
+mod client_frame;
+#[rustfmt::skip]
+pub mod codes;
+mod error;
+mod list;
+mod message;
+mod options;
+mod reader;
+mod server_frame;
+pub mod varint;
+
+pub use attributes::{Attributes, Tag, Tags};
+pub use client_frame::{
+    ClientFrame, Credit, Hello, History, Publish, Start, Subscribe, SubscribeItem,
+    SubscribeRequest, Unsubscribe, encode_publish_head,
+};
+pub use codes::{CloseCode, ErrorCode, UnsubscribeCode};
+pub use error::{FrameError, ItemError};
+pub use list::{Element, List, ListIter};
+pub use message::{
+    MESSAGE_HEAD_BYTES_MAX, MessageHead, Retained, encode_named_message_head, message_head,
+};
+pub use server_frame::{
+    CaughtUp, ErrorFrame, Gap, GapReason, GoAway, HistoryPage, HistoryRecord, Message,
+    NamedMessage, PartitionEpoch, PlainTopic, Published, ServerFrame, SkipReason, Skipped,
+    Subscribed, Unsubscribed, Welcome,
+};
+
+/// The WebSocket subprotocol that a client must offer and the server answers.
+pub const SUBPROTOCOL: &str = "crore.v1";
+
+/// The version in HELLO and WELCOME that this module speaks.
+pub const VERSION: u8 = 1;
+
+/// The longest topic or filter, in bytes of UTF-8.
+pub const TOPIC_BYTES_MAX: usize = 255;
+
+/// A place in a log: which log, and where in it. Plain data; only the broker compares positions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Position {
+    /// The life of the log.
+    pub epoch: u64,
+    /// The partition's counter; the first record has offset 1.
+    pub offset: u64,
+}
+
+/// What an error speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reference {
+    /// The connection as a whole.
+    Connection,
+    /// The request that the client numbered so (PUBLISH, HISTORY).
+    Request(u32),
+    /// The subscription that the client numbered so.
+    Subscription(u32),
+}
+
+/// First byte of each frame. Client frames are below 0x80, server frames above; PING and PONG go both ways.
+pub mod frame_type {
+    /// Client: who it is and what it wants; must be first.
+    pub const HELLO: u8 = 0x01;
+    /// Client: subscribe to topics and filters.
+    pub const SUBSCRIBE: u8 = 0x02;
+    /// Client: end subscriptions.
+    pub const UNSUBSCRIBE: u8 = 0x03;
+    /// Client: publish one message.
+    pub const PUBLISH: u8 = 0x04;
+    /// Client: ask for one page of history.
+    pub const HISTORY: u8 = 0x05;
+    /// Client: allow the server to replay more messages.
+    pub const CREDIT: u8 = 0x06;
+    /// Both: answer with PONG and the same token.
+    pub const PING: u8 = 0x07;
+    /// Both: the answer to PING.
+    pub const PONG: u8 = 0x08;
+    /// Client, reserved: renew the token without reconnecting.
+    pub const RENEW: u8 = 0x09;
+    /// Client, reserved: ask for a resume ticket.
+    pub const TICKET: u8 = 0x0A;
+    /// Server: the answer to HELLO.
+    pub const WELCOME: u8 = 0x81;
+    /// Server: a subscription holds.
+    pub const SUBSCRIBED: u8 = 0x82;
+    /// Server: a subscription has ended.
+    pub const UNSUBSCRIBED: u8 = 0x83;
+    /// Server: a message of a plain topic, named by its alias.
+    pub const MESSAGE: u8 = 0x84;
+    /// Server: a message for filters, with its topic's name.
+    pub const NAMED_MESSAGE: u8 = 0x85;
+    /// Server: replay is over.
+    pub const CAUGHT_UP: u8 = 0x86;
+    /// Server: messages that can no longer be replayed.
+    pub const GAP: u8 = 0x87;
+    /// Server: messages left out on purpose.
+    pub const SKIPPED: u8 = 0x88;
+    /// Server: a publication's acknowledgement.
+    pub const PUBLISHED: u8 = 0x89;
+    /// Server: one page of history.
+    pub const HISTORY_PAGE: u8 = 0x8A;
+    /// Server: something was refused.
+    pub const ERROR: u8 = 0x8B;
+    /// Server: leave, and when and where to return.
+    pub const GO_AWAY: u8 = 0x8C;
+    /// Server, reserved: the answer to RENEW.
+    pub const RENEWED: u8 = 0x8D;
+    /// Server, reserved: a resume ticket.
+    pub const TICKET_ISSUED: u8 = 0x8E;
+}
+
+/// Keys of the options block. Even keys may be skipped by who does not know them; odd keys must be understood.
+pub mod option_key {
+    /// HELLO: the bearer token, UTF-8.
+    pub const TOKEN: u64 = 1;
+    /// PUBLISH, messages, records: the media type, UTF-8.
+    pub const CONTENT_TYPE: u64 = 2;
+    /// HELLO, reserved: a resume ticket.
+    pub const TICKET: u64 = 3;
+    /// PUBLISH, messages, records, repeatable: a tag.
+    pub const TAG: u64 = 4;
+    /// SUBSCRIBE item: messages that may be replayed before CREDIT, a varint.
+    pub const REPLAY_CREDIT: u64 = 5;
+    /// HELLO: the client's name; WELCOME: the node's name. UTF-8.
+    pub const NAME: u64 = 6;
+    /// SUBSCRIBE item, reserved: the delivery policy.
+    pub const POLICY: u64 = 7;
+    /// SUBSCRIBE item, reserved: deliver only what these tags match.
+    pub const TAG_FILTER: u64 = 9;
+    /// PUBLISH, reserved: producer id and sequence.
+    pub const PRODUCER: u64 = 11;
+    /// PUBLISH, reserved: idempotency key.
+    pub const IDEMPOTENCY_KEY: u64 = 13;
+    /// PUBLISH, reserved: the epoch that the publisher expects.
+    pub const EXPECTED_EPOCH: u64 = 15;
+}
+
+/// Bits of the flags byte, by frame. Bits that a frame does not define must be zero.
+pub mod flag {
+    /// Every frame, item and record: an options block follows the fixed fields.
+    pub const OPTIONS: u8 = 0x80;
+    /// SUBSCRIBE item: answer `position_unavailable` instead of announcing a gap.
+    pub const FAIL_ON_GAP: u8 = 0x01;
+    /// PUBLISH: keep as the topic's retained message.
+    pub const RETAIN: u8 = 0x01;
+    /// MESSAGE, NAMED_MESSAGE, history records: the message was published with RETAIN.
+    pub const RETAINED: u8 = 0x01;
+    /// HISTORY, HISTORY_PAGE: newest first.
+    pub const REVERSE: u8 = 0x01;
+    /// HISTORY: a position follows.
+    pub const HAS_POSITION: u8 = 0x02;
+    /// HISTORY_PAGE: there is more behind the last record.
+    pub const MORE: u8 = 0x02;
+    /// SUBSCRIBED: a filter; no alias and no position follow.
+    pub const FILTER: u8 = 0x01;
+    /// SUBSCRIBED: a replay follows, up to CAUGHT_UP.
+    pub const REPLAYING: u8 = 0x02;
+    /// SKIPPED: partition and epoch follow.
+    pub const HAS_PARTITION: u8 = 0x01;
+    /// PUBLISHED: the log had it already; the position is the first one's.
+    pub const DUPLICATE: u8 = 0x01;
+    /// ERROR: the same request may succeed later.
+    pub const TEMPORARY: u8 = 0x01;
+    /// ERROR: a position to restart from follows.
+    pub const HAS_RESTART: u8 = 0x02;
+    /// ERROR: the limit that would have been passed follows.
+    pub const HAS_LIMIT: u8 = 0x04;
+}

@@ -1,0 +1,74 @@
+//! The options block: a count, then key, length and value for each.
+//!
+//! Even keys that a frame does not know are skipped; odd ones are reported to the caller, which refuses what they stand on.
+
+use super::reader::{Reader, write_bytes};
+use super::{FrameError, flag, varint};
+
+/// The options of one frame, item or record, already walked once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Options<'a> {
+    count: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Options<'a> {
+    /// Reads the block when `flags` announce one. The reader then stands behind it.
+    pub(super) fn read(reader: &mut Reader<'a>, flags: u8) -> Result<Self, FrameError> {
+        if flags & flag::OPTIONS == 0 {
+            return Ok(Self::default());
+        }
+        let count = usize::try_from(reader.varint()?).map_err(|_| FrameError::Truncated)?;
+        let start = *reader;
+        for _ in 0..count {
+            reader.varint()?;
+            reader.bytes()?;
+        }
+        let bytes = &start.rest[..start.rest.len() - reader.rest.len()];
+        Ok(Self { count, bytes })
+    }
+
+    /// Reads the block of a place that defines no options: even keys are skipped.
+    pub(super) fn read_none(reader: &mut Reader<'a>, flags: u8) -> Result<Option<u64>, FrameError> {
+        let options = Self::read(reader, flags)?;
+        Ok(options.iter().map(|(key, _)| key).find(|key| key % 2 == 1))
+    }
+
+    pub(super) fn iter(self) -> OptionsIter<'a> {
+        OptionsIter {
+            count: self.count,
+            reader: Reader::new(self.bytes),
+        }
+    }
+}
+
+/// Keys and values in their order on the wire.
+#[derive(Clone)]
+pub(super) struct OptionsIter<'a> {
+    count: usize,
+    reader: Reader<'a>,
+}
+
+impl<'a> Iterator for OptionsIter<'a> {
+    type Item = (u64, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.count = self.count.checked_sub(1)?;
+        let key = self.reader.varint().ok()?;
+        let value = self.reader.bytes().ok()?;
+        Some((key, value))
+    }
+}
+
+/// Puts `value` where it belongs, once.
+pub(super) fn set_once<T>(slot: &mut Option<T>, key: u64, value: T) -> Result<(), FrameError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(FrameError::RepeatedOption(key)),
+    }
+}
+
+pub(super) fn write_option(key: u64, value: &[u8], out: &mut Vec<u8>) {
+    varint::encode(key, out);
+    write_bytes(value, out);
+}
