@@ -26,8 +26,7 @@
 //!   `NotConnected` and no event for it ever appears: a `poll` that already returned may have left
 //!   such events in the caller's list, which the caller skips by its own state.
 //! - **Order** within one `poll`, for one connection: `Accepted` or `Connected`, `Readable`,
-//!   `Writable`, `Closed`. Accepted connections come without a `Readable` in the same batch more
-//!   often than with one.
+//!   `Writable`, `Closed`.
 //! - **Bounds.** One `poll` returns a bounded number of events and accepts a bounded number of
 //!   connections, whatever the peers do.
 
@@ -112,7 +111,8 @@ pub enum Close {
 /// Connections and byte streams of one reactor. The module's introduction holds the rules.
 pub trait Net {
     /// Waits until something happened, at most for `timeout` (`None`: without limit; zero: not at
-    /// all), and appends what did to `events`. First carries out the closes asked for since.
+    /// all), and appends what did to `events`. First carries out the closes asked for since. The
+    /// kernel's sockets round a timeout up to whole milliseconds.
     ///
     /// # Errors
     /// Only when the network as a whole is unusable; a connection's trouble is an event.

@@ -1,1 +1,464 @@
-//! `Net` on the kernel's sockets, by epoll.
+//! `Net` on the kernel's sockets, by epoll; one [`Kernel`] for each thread.
+//!
+//! Every socket is registered once, edge-triggered for both directions, and never modified. User
+//! space keeps eight bytes for a connection (`slots`), plus twenty-four while it is being closed.
+//!
+//! A node that wants private descriptor tables makes the [`Waker`]s and the [`Handover`] mesh first,
+//! then lets each thread call [`unshare_table`] with all their descriptors, and only then makes the
+//! thread's `Kernel`, which must stay on its thread (it is not `Send`) and be dropped there.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown, sockopt};
+
+use crate::{Close, Conn, Event, Net, Read, Write};
+
+mod accepting;
+mod closing;
+mod connect;
+mod handover;
+mod listener;
+pub mod memory;
+mod slots;
+mod tables;
+mod wake;
+
+pub use connect::ConnectOptions;
+pub use handover::Handover;
+pub use listener::{ListenOptions, check_free};
+pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
+pub use wake::Waker;
+
+use slots::{CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, SLOTS_MAX, Slots, WRITE_BLOCKED};
+
+/// Descriptors that a thread's table keeps free of connections: sockets on their way to another
+/// thread, refused ones until they were told, and the odd file.
+pub const RESERVE: u32 = 64;
+
+/// `IOV_MAX`: parts that one system call takes.
+const PARTS_MAX: usize = 1024;
+/// Generation 0 never names a connection, so with it the index names something of our own.
+const TOKEN_WAKE: u64 = 0x100;
+const TOKEN_HANDOVER: u64 = 0x101;
+const LISTENERS_MAX: usize = 0x100;
+
+/// How one thread's [`Kernel`] behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelOptions {
+    /// Connections of this thread at most; the table's limit minus [`RESERVE`] caps it.
+    pub connections_max: u32,
+    /// Threads that share this thread's descriptor table, itself included: 1 for a private table.
+    pub table_threads_count: u32,
+    /// Sockets that one poll reports on at most.
+    pub poll_sockets_max: usize,
+    /// Connections that one poll accepts at most, per listener.
+    pub accept_batch_max: usize,
+    /// How long a gracefully closed connection may still send what is then discarded.
+    pub linger_timeout: Duration,
+    /// Connections in that state at most; when there are more, the oldest is closed at once.
+    pub lingering_max: usize,
+    /// Pause after the kernel had no descriptor or memory for an accept.
+    pub accept_retry: Duration,
+}
+
+impl Default for KernelOptions {
+    fn default() -> KernelOptions {
+        KernelOptions {
+            connections_max: SLOTS_MAX,
+            table_threads_count: 1,
+            poll_sockets_max: 512,
+            accept_batch_max: 64,
+            linger_timeout: Duration::from_secs(2),
+            lingering_max: 256,
+            accept_retry: Duration::from_millis(50),
+        }
+    }
+}
+
+/// What one [`Kernel`] has done since it was made; every number only grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Connections accepted and kept on this thread, those from other threads included.
+    pub accepted: u64,
+    /// Accepted here and passed on to a thread with room.
+    pub passed_on: u64,
+    /// Received from a thread that was full; also counted in `accepted`.
+    pub taken_over: u64,
+    /// Told that there is no room on any thread, and closed.
+    pub refused: u64,
+    /// Accepts, registrations and hand-overs that failed, each for one connection or one attempt.
+    pub accept_errors: u64,
+    /// Connections that we began.
+    pub connecting: u64,
+    /// Connections of all kinds whose descriptor is closed again, refused ones included.
+    pub closed: u64,
+}
+
+/// The kernel's sockets for one thread.
+pub struct Kernel {
+    epoll: OwnedFd,
+    ready: Vec<epoll::Event>,
+    slots: Slots,
+    listeners: Vec<Listener>,
+    waker: Arc<Waker>,
+    handover: Handover,
+    options: KernelOptions,
+    statistics: Statistics,
+    connections_max: u32,
+    /// The caller asked for no further connections.
+    paused: bool,
+    /// Accepting failed for want of resources; not before this time again.
+    accept_retry_at: Option<Instant>,
+    /// Closes asked for in this turn.
+    closing: Vec<(u32, How)>,
+    /// Short reads of a stream whose end had already been announced: they are readable again.
+    again: Vec<Conn>,
+    lingering: VecDeque<(Instant, Conn)>,
+    refused: VecDeque<(Instant, Conn)>,
+    received: Vec<(u8, OwnedFd)>,
+    passing: Vec<(usize, u8, OwnedFd)>,
+    /// Its descriptors are numbers in this thread's table.
+    not_send: PhantomData<*mut ()>,
+}
+
+struct Listener {
+    socket: OwnedFd,
+    refusal: &'static [u8],
+}
+
+/// How a descriptor is closed in the next poll.
+#[derive(Clone, Copy)]
+enum How {
+    Graceful,
+    Reset,
+    /// The connection is lost already.
+    Lost,
+}
+
+impl Kernel {
+    /// Opens the epoll in the calling thread's table, and works out how many connections fit there.
+    ///
+    /// `handover` is this thread's end of the mesh, or [`Handover::alone`]. The limits should have
+    /// been raised before ([`raise_nofile_limit`]).
+    ///
+    /// # Errors
+    /// `QuotaExceeded` if the descriptor limit leaves no room for any connection; otherwise what the
+    /// kernel says.
+    pub fn new(
+        options: KernelOptions,
+        waker: Arc<Waker>,
+        handover: Handover,
+    ) -> io::Result<Kernel> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake_flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let token = epoll::EventData::new_u64(TOKEN_WAKE);
+        epoll::add(&epoll, waker.as_fd(), token, wake_flags)?;
+        if let Some(end) = handover.receiving_end() {
+            let token = epoll::EventData::new_u64(TOKEN_HANDOVER);
+            epoll::add(&epoll, end, token, epoll::EventFlags::IN)?;
+        }
+        let connections_max = options.connections_max.min(table_room(&options));
+        if connections_max == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                format!(
+                    "the descriptor limit {} leaves no room for connections beside a reserve of {RESERVE}",
+                    nofile_limit().soft
+                ),
+            ));
+        }
+        handover.open(connections_max);
+        Ok(Kernel {
+            epoll,
+            ready: Vec::with_capacity(options.poll_sockets_max.max(1)),
+            slots: Slots::new(),
+            listeners: Vec::new(),
+            waker,
+            handover,
+            options,
+            statistics: Statistics::default(),
+            connections_max,
+            paused: false,
+            accept_retry_at: None,
+            closing: Vec::new(),
+            again: Vec::new(),
+            lingering: VecDeque::new(),
+            refused: VecDeque::new(),
+            received: Vec::new(),
+            passing: Vec::new(),
+            not_send: PhantomData,
+        })
+    }
+
+    /// Connections that this thread may hold, those closing included.
+    pub fn connections_max(&self) -> u32 {
+        self.connections_max
+    }
+
+    /// The counters so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Registers a socket, whose place in the count is already taken, and names it.
+    fn register(&mut self, socket: OwnedFd, flags: u8) -> Result<Conn, OwnedFd> {
+        let conn = self.slots.insert(socket, flags)?;
+        let data = (u64::from(conn.generation) << 32) | u64::from(conn.index);
+        let interest = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        let socket = self.slots.descriptor(conn.index);
+        match epoll::add(
+            &self.epoll,
+            socket,
+            epoll::EventData::new_u64(data),
+            interest,
+        ) {
+            Ok(()) => Ok(conn),
+            Err(_) => Err(self.slots.remove(conn.index)),
+        }
+    }
+
+    /// Translates what epoll says of one connection.
+    fn report(&mut self, conn: Conn, said: epoll::EventFlags, events: &mut Vec<Event>) {
+        let Some(flags) = self.slots.flags(conn) else {
+            return;
+        };
+        if flags & DEAD != 0 {
+            if flags & LINGERING != 0 {
+                self.discard(conn.index);
+            }
+            return;
+        }
+        if said.contains(epoll::EventFlags::ERR) {
+            let error = sockopt::socket_error(self.slots.descriptor(conn.index));
+            let reason = match error {
+                Ok(Err(errno)) | Err(errno) => kind(errno),
+                Ok(Ok(())) => io::ErrorKind::ConnectionReset,
+            };
+            self.slots.set(conn.index, DEAD);
+            self.closing.push((conn.index, How::Lost));
+            events.push(Event::Closed { conn, reason });
+            return;
+        }
+        let writable = said.contains(epoll::EventFlags::OUT);
+        if flags & CONNECTING != 0 {
+            if !writable {
+                return;
+            }
+            self.slots.clear(conn.index, CONNECTING);
+            events.push(Event::Connected(conn));
+        }
+        if said.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP) {
+            self.slots.set(conn.index, PEER_ENDED);
+        }
+        let readable = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::HUP;
+        if said.intersects(readable) && flags & READ_TOLD == 0 {
+            self.slots.set(conn.index, READ_TOLD);
+            events.push(Event::Readable(conn));
+        }
+        if writable && flags & WRITE_BLOCKED != 0 {
+            self.slots.clear(conn.index, WRITE_BLOCKED);
+            events.push(Event::Writable(conn));
+        }
+    }
+
+    /// How long epoll may wait: our own deadlines count too.
+    fn wait_time(&self, timeout: Option<Duration>) -> Option<Timespec> {
+        let deadlines = [
+            self.lingering.front().map(|(at, _)| *at),
+            self.refused.front().map(|(at, _)| *at),
+            self.accept_retry_at,
+        ];
+        let mut wait = timeout;
+        if let Some(first) = deadlines.into_iter().flatten().min() {
+            let until = first.saturating_duration_since(Instant::now());
+            wait = Some(wait.map_or(until, |wait| wait.min(until)));
+        }
+        if !self.again.is_empty() {
+            wait = Some(Duration::ZERO);
+        }
+        wait.map(|wait| {
+            Timespec::try_from(wait).unwrap_or(Timespec {
+                tv_sec: 3600,
+                tv_nsec: 0,
+            })
+        })
+    }
+}
+
+impl Net for Kernel {
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.carry_out_closes();
+        self.sweep_deadlines();
+        let wait = self.wait_time(timeout);
+        for conn in std::mem::take(&mut self.again) {
+            if self
+                .slots
+                .alive(conn)
+                .is_some_and(|flags| flags & READ_TOLD == 0)
+            {
+                self.slots.set(conn.index, READ_TOLD);
+                events.push(Event::Readable(conn));
+            }
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let waited = epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut ready),
+            wait.as_ref(),
+        );
+        let mut accept_from = [false; LISTENERS_MAX];
+        let mut receive = false;
+        for event in &ready {
+            let (said, data) = (event.flags, event.data.u64());
+            if data >> 32 != 0 {
+                let conn = Conn {
+                    index: data as u32,
+                    generation: (data >> 32) as u32,
+                };
+                self.report(conn, said, events);
+            } else if data == TOKEN_WAKE {
+                if self.waker.take() {
+                    events.push(Event::Woken);
+                }
+            } else if data == TOKEN_HANDOVER {
+                receive = true;
+            } else {
+                accept_from[data as usize] = true;
+            }
+        }
+        self.ready = ready;
+        match waited {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if receive {
+            self.receive_passed(events);
+        }
+        for (listener, ready) in accept_from.into_iter().enumerate() {
+            if ready && listener < self.listeners.len() {
+                self.accept_batch(listener as u8, events);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, conn: Conn, buffer: &mut [u8]) -> Read {
+        debug_assert!(!buffer.is_empty());
+        let Some(flags) = self.slots.alive(conn) else {
+            return Read::Failed(io::ErrorKind::NotConnected);
+        };
+        let size = buffer.len();
+        let socket = self.slots.descriptor(conn.index);
+        match retry_on_intr(|| rustix::io::read(socket, &mut *buffer)) {
+            Ok(0) => Read::Ended,
+            Ok(count) => {
+                if count < size && flags & READ_TOLD != 0 {
+                    self.slots.clear(conn.index, READ_TOLD);
+                    if flags & PEER_ENDED != 0 {
+                        self.again.push(conn);
+                    }
+                }
+                Read::Data(count)
+            }
+            Err(Errno::AGAIN) => {
+                self.slots.clear(conn.index, READ_TOLD);
+                Read::Blocked
+            }
+            Err(error) => Read::Failed(kind(error)),
+        }
+    }
+
+    fn write(&mut self, conn: Conn, parts: &[IoSlice<'_>]) -> Write {
+        if self.slots.alive(conn).is_none() {
+            return Write::Failed(io::ErrorKind::NotConnected);
+        }
+        let socket = self.slots.descriptor(conn.index);
+        let mut written = 0;
+        for parts in parts.chunks(PARTS_MAX) {
+            let offered: usize = parts.iter().map(|part| part.len()).sum();
+            if offered == 0 {
+                continue;
+            }
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let sent = retry_on_intr(|| match parts {
+                [part] => rustix::net::send(socket, part, flags),
+                parts => sendmsg(socket, parts, &mut SendAncillaryBuffer::default(), flags),
+            });
+            match sent {
+                Ok(count) => {
+                    written += count;
+                    if count < offered {
+                        self.slots.set(conn.index, WRITE_BLOCKED);
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => {
+                    self.slots.set(conn.index, WRITE_BLOCKED);
+                    if written == 0 {
+                        return Write::Blocked;
+                    }
+                    break;
+                }
+                // What went out before counts; the next write says the same again.
+                Err(_) if written > 0 => break,
+                Err(error) => return Write::Failed(kind(error)),
+            }
+        }
+        Write::Wrote(written)
+    }
+
+    fn shutdown_write(&mut self, conn: Conn) {
+        if self.slots.alive(conn).is_some() {
+            // Fails only on a connection that is lost, which is reported by itself.
+            let _ = shutdown(self.slots.descriptor(conn.index), Shutdown::Write);
+        }
+    }
+
+    fn close(&mut self, conn: Conn, how: Close) {
+        if self.slots.alive(conn).is_some() {
+            self.slots.set(conn.index, DEAD);
+            let how = match how {
+                Close::Graceful => How::Graceful,
+                Close::Reset => How::Reset,
+            };
+            self.closing.push((conn.index, how));
+        }
+    }
+
+    fn pause_accepting(&mut self) {
+        self.paused = true;
+        self.handover.pause();
+        self.watch_listeners();
+    }
+
+    fn resume_accepting(&mut self) {
+        self.paused = false;
+        self.handover.resume();
+        self.watch_listeners();
+    }
+}
+
+/// Connections that fit this thread's share of its descriptor table.
+fn table_room(options: &KernelOptions) -> u32 {
+    let limit = u32::try_from(nofile_limit().soft)
+        .unwrap_or(u32::MAX)
+        .min(SLOTS_MAX);
+    // What is open now has small numbers: nothing is looked for far above.
+    let free = limit.saturating_sub(tables::open_count(limit.min(4096)));
+    (free / options.table_threads_count.max(1)).saturating_sub(RESERVE)
+}
+
+fn kind(error: Errno) -> io::ErrorKind {
+    io::Error::from(error).kind()
+}

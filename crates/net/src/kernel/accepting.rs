@@ -1,0 +1,232 @@
+//! Taking connections in: from the listeners, from other threads, and what happens without room.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername, shutdown};
+
+use super::closing::make_room;
+use super::handover::BATCH_MAX;
+use super::listener::{ListenOptions, canonical, open_listener};
+use super::slots::{DEAD, LINGERING, REFUSED};
+use super::{Kernel, LISTENERS_MAX, Listener};
+use crate::Event;
+
+/// Refused connections that wait for their peer to read the refusal; with the sockets of one
+/// hand-over message they fill the reserve, but for a few.
+pub(super) const REFUSED_MAX: usize = 24;
+
+const _: () = assert!(REFUSED_MAX + BATCH_MAX < super::RESERVE as usize);
+
+impl Kernel {
+    /// Listens on one more address, at most 256 in all; says the listener's number, as in
+    /// [`Event::Accepted`], and the address that it got. With port 0 the first thread opens its
+    /// listener, and the others then give the port that it got. All threads of a mesh must open
+    /// their listeners in the same order.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, or no descriptor.
+    pub fn listen(&mut self, options: &ListenOptions) -> io::Result<(u8, SocketAddr)> {
+        let number = self.listeners.len();
+        if number >= LISTENERS_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "256 listeners at most",
+            ));
+        }
+        let (socket, address) = open_listener(options)?;
+        let token = epoll::EventData::new_u64(number as u64);
+        epoll::add(&self.epoll, &socket, token, self.listener_interest())?;
+        self.listeners.push(Listener {
+            socket,
+            refusal: options.refusal,
+        });
+        Ok((number as u8, address))
+    }
+
+    /// Closes all listeners, for good. The kernel resets what is still queued on them.
+    pub fn close_listeners(&mut self) {
+        self.listeners.clear();
+        self.handover.pause();
+    }
+
+    /// Tells epoll whether the listeners matter at present. Level-triggered: what was not accepted
+    /// in one poll is seen again in the next.
+    pub(super) fn watch_listeners(&self) {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let token = epoll::EventData::new_u64(number as u64);
+            let modified = epoll::modify(
+                &self.epoll,
+                &listener.socket,
+                token,
+                self.listener_interest(),
+            );
+            debug_assert!(modified.is_ok(), "a registered listener: {modified:?}");
+        }
+    }
+
+    fn listener_interest(&self) -> epoll::EventFlags {
+        if self.paused || self.accept_retry_at.is_some() {
+            epoll::EventFlags::empty()
+        } else {
+            epoll::EventFlags::IN
+        }
+    }
+
+    pub(super) fn accept_batch(&mut self, number: u8, events: &mut Vec<Event>) {
+        for _ in 0..self.options.accept_batch_max {
+            let listener = &self.listeners[usize::from(number)].socket;
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match acceptfrom_with(listener, flags) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    self.place(number, socket, peer, events);
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.statistics.accept_errors += 1;
+                    self.rest_from_accepting();
+                    break;
+                }
+                // accept(2): errors of the new connection are reported here too. The budget of
+                // the batch bounds the loop whatever comes.
+                Err(_) => self.statistics.accept_errors += 1,
+            }
+        }
+        self.pass_on();
+    }
+
+    /// Here, elsewhere, or nowhere.
+    fn place(
+        &mut self,
+        number: u8,
+        socket: OwnedFd,
+        peer: Option<SocketAddr>,
+        events: &mut Vec<Event>,
+    ) {
+        if self.handover.take() {
+            self.keep(number, socket, peer, events);
+        } else if let Some(thread) = self.handover.take_elsewhere() {
+            self.passing.push((thread, number, socket));
+            if self.passing.len() == BATCH_MAX {
+                self.pass_on();
+            }
+        } else {
+            self.refuse(number, socket);
+        }
+    }
+
+    /// Keeps a connection whose place is taken.
+    fn keep(
+        &mut self,
+        number: u8,
+        socket: OwnedFd,
+        peer: Option<SocketAddr>,
+        events: &mut Vec<Event>,
+    ) {
+        // Without a peer it was reset before we came to it.
+        let registered = match peer {
+            Some(peer) => self
+                .register(socket, 0)
+                .ok()
+                .map(|conn| (conn, canonical(peer))),
+            None => None,
+        };
+        if let Some((conn, peer)) = registered {
+            self.statistics.accepted += 1;
+            events.push(Event::Accepted {
+                conn,
+                peer,
+                listener: number,
+            });
+        } else {
+            self.statistics.accept_errors += 1;
+            self.handover.give_back(self.handover.thread(), 1);
+        }
+    }
+
+    /// Sends what was set aside for other threads, one message for each of them.
+    fn pass_on(&mut self) {
+        while let Some(&(thread, ..)) = self.passing.first() {
+            let batch: Vec<(u8, OwnedFd)> = self
+                .passing
+                .extract_if(.., |(to, ..)| *to == thread)
+                .map(|(_, number, socket)| (number, socket))
+                .collect();
+            if self.handover.send(thread, &batch).is_ok() {
+                self.statistics.passed_on += batch.len() as u64;
+            } else {
+                self.statistics.accept_errors += 1;
+                self.handover.give_back(thread, batch.len() as u32);
+                for (number, socket) in batch {
+                    self.refuse(number, socket);
+                }
+            }
+        }
+    }
+
+    /// Takes in what other threads have passed on. The places were taken by them.
+    pub(super) fn receive_passed(&mut self, events: &mut Vec<Event>) {
+        let messages_max = self.options.accept_batch_max.div_ceil(BATCH_MAX);
+        for _ in 0..messages_max {
+            let mut received = std::mem::take(&mut self.received);
+            let sent = match self.handover.receive(&mut received) {
+                Ok(Some(sent)) => sent,
+                Ok(None) => break,
+                Err(_) => {
+                    self.statistics.accept_errors += 1;
+                    break;
+                }
+            };
+            // Something else has filled the table: the kernel has dropped the rest.
+            let lost = sent.saturating_sub(received.len() as u32);
+            self.statistics.accept_errors += u64::from(lost);
+            self.handover.give_back(self.handover.thread(), lost);
+            self.statistics.taken_over += received.len() as u64;
+            for (number, socket) in received.drain(..) {
+                let peer = getpeername(&socket).ok().flatten();
+                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                self.keep(number, socket, peer, events);
+            }
+            self.received = received;
+        }
+    }
+
+    /// Answers from the reserve, then ends the connection; it stays until the peer has read that.
+    fn refuse(&mut self, number: u8, socket: OwnedFd) {
+        self.statistics.refused += 1;
+        let refusal = self
+            .listeners
+            .get(usize::from(number))
+            .map_or(&b""[..], |l| l.refusal);
+        if refusal.is_empty() {
+            self.statistics.closed += 1;
+            return;
+        }
+        // A fresh socket's buffer takes it whole. If it does not, the peer is gone.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = rustix::net::send(socket.as_fd(), refusal, flags);
+        let _ = shutdown(&socket, Shutdown::Write);
+        if let Some(oldest) = make_room(&mut self.refused, REFUSED_MAX, &self.slots) {
+            self.release_if_lingering(oldest);
+        }
+        match self.register(socket, DEAD | LINGERING | REFUSED) {
+            Ok(conn) => {
+                self.refused
+                    .push_back((Instant::now() + self.options.linger_timeout, conn));
+            }
+            Err(_) => self.statistics.closed += 1,
+        }
+    }
+
+    /// No descriptors or no memory: trying at once again would only burn the processor.
+    fn rest_from_accepting(&mut self) {
+        self.accept_retry_at = Some(Instant::now() + self.options.accept_retry);
+        self.watch_listeners();
+    }
+}

@@ -1,0 +1,165 @@
+//! Letting go of connections: at once, by reset, or after the peer has read our last words.
+//!
+//! `close(2)` of a socket with unread bytes, or one that bytes still arrive for, sends RST, and the
+//! peer's kernel may then throw away what we wrote last (RFC 9112, 9.6). So a graceful close ends
+//! our direction only, and discards the peer's bytes until it ends too or `linger_timeout` is over.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, shutdown, sockopt};
+
+use super::slots::{LINGERING, REFUSED, Slots};
+use super::{How, Kernel};
+use crate::Conn;
+
+/// Bytes discarded at a time, without copying, and how many times in one turn: a peer that sends
+/// faster than that does not deserve an orderly end.
+const DISCARD_BYTES: usize = 1 << 20;
+const DISCARD_TIMES_MAX: usize = 16;
+
+enum Discarded {
+    Ended,
+    Empty,
+}
+
+impl Kernel {
+    /// Closes what the caller asked for since the last poll.
+    pub(super) fn carry_out_closes(&mut self) {
+        while let Some((index, how)) = self.closing.pop() {
+            match how {
+                How::Lost => self.release(index),
+                How::Reset => {
+                    // RST instead of FIN; without it the close is orderly, which does no harm.
+                    let socket = self.slots.descriptor(index);
+                    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+                    self.release(index);
+                }
+                How::Graceful => self.end(index),
+            }
+        }
+        if self.closing.capacity() > 1024 {
+            self.closing = Vec::new();
+        }
+    }
+
+    /// Ends our direction, and the rest when the peer has ended too.
+    fn end(&mut self, index: u32) {
+        let conn = self.slots.occupant(index);
+        let ended = shutdown(self.slots.descriptor(index), Shutdown::Write);
+        if ended.is_err() || matches!(self.discard_bytes(index), Discarded::Ended) {
+            self.release(index);
+            return;
+        }
+        self.slots.set(index, LINGERING);
+        if let Some(oldest) =
+            make_room(&mut self.lingering, self.options.lingering_max, &self.slots)
+        {
+            self.release_if_lingering(oldest);
+        }
+        self.lingering
+            .push_back((Instant::now() + self.options.linger_timeout, conn));
+    }
+
+    /// A lingering connection has something to say.
+    pub(super) fn discard(&mut self, index: u32) {
+        if matches!(self.discard_bytes(index), Discarded::Ended) {
+            self.release(index);
+        }
+    }
+
+    fn discard_bytes(&mut self, index: u32) -> Discarded {
+        for _ in 0..DISCARD_TIMES_MAX {
+            match discard_once(self.slots.descriptor(index)) {
+                Some(0) => return Discarded::Ended,
+                // The end may stand behind these bytes, and no edge would tell of it.
+                Some(_) => {}
+                None => return Discarded::Empty,
+            }
+        }
+        Discarded::Ended
+    }
+
+    /// Deadlines of our own: lingering connections, and accepting again.
+    pub(super) fn sweep_deadlines(&mut self) {
+        if self.lingering.is_empty() && self.refused.is_empty() && self.accept_retry_at.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(&(at, conn)) = self.lingering.front()
+            && (at <= now || self.slots.flags(conn).is_none())
+        {
+            self.lingering.pop_front();
+            self.release_if_lingering(conn);
+        }
+        while let Some(&(at, conn)) = self.refused.front()
+            && (at <= now || self.slots.flags(conn).is_none())
+        {
+            self.refused.pop_front();
+            self.release_if_lingering(conn);
+        }
+        if self.accept_retry_at.is_some_and(|at| at <= now) {
+            self.accept_retry_at = None;
+            self.watch_listeners();
+        }
+    }
+
+    pub(super) fn release_if_lingering(&mut self, conn: Conn) {
+        if self
+            .slots
+            .flags(conn)
+            .is_some_and(|flags| flags & LINGERING != 0)
+        {
+            self.release(conn.index);
+        }
+    }
+
+    /// Closes the descriptor, which also takes it out of epoll, and frees its place.
+    fn release(&mut self, index: u32) {
+        let conn = self.slots.occupant(index);
+        let flags = self.slots.flags(conn).unwrap_or(0);
+        if flags & REFUSED == 0 {
+            self.handover.give_back(self.handover.thread(), 1);
+        }
+        drop(self.slots.remove(index));
+        self.statistics.closed += 1;
+    }
+}
+
+/// Forgets those that have ended by themselves; if there are `max` still, gives the oldest to close.
+pub(super) fn make_room(
+    waiting: &mut VecDeque<(Instant, Conn)>,
+    max: usize,
+    slots: &Slots,
+) -> Option<Conn> {
+    if waiting.len() >= max {
+        waiting.retain(|(_, conn)| slots.flags(*conn).is_some());
+    }
+    if waiting.len() < max {
+        None
+    } else {
+        waiting.pop_front().map(|(_, conn)| conn)
+    }
+}
+
+/// How many bytes were discarded; `None` if there are none now. An error counts as the end.
+fn discard_once(socket: BorrowedFd<'_>) -> Option<usize> {
+    // SAFETY: with MSG_TRUNC a TCP socket drops the bytes and writes nothing through the pointer
+    // (tcp(7)), which may therefore be null.
+    let count = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            std::ptr::null_mut(),
+            DISCARD_BYTES,
+            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
+        )
+    };
+    if count >= 0 {
+        return Some(count as usize);
+    }
+    match std::io::Error::last_os_error().kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted => None,
+        _ => Some(0),
+    }
+}

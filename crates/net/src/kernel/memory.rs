@@ -1,0 +1,131 @@
+//! Areas of memory that have a descriptor: log segments which an upgrade can hand to the next process.
+//!
+//! The mapping and the descriptor have different lives. The mapping belongs to the process: any
+//! thread may unmap it, so it goes with the last slice of the chunk, wherever that is dropped. The
+//! descriptor is a number in one table. Once threads have private tables, the same number is some
+//! stranger's socket on another thread, and a `Drop` that happens to run there would close that. So
+//! [`MemoryFd`] has no `Drop`: its owner closes it, on the thread (or a thread that shares the
+//! table) where it was made.
+
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::ptr::{self, NonNull};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use stdx::chunk::{CHUNK_BYTES_MAX, ChunkWriter};
+
+/// The descriptor of an area. A number only: dropping it leaks the descriptor until the table goes.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "close it on the thread that made it, or the descriptor leaks"]
+pub struct MemoryFd(RawFd);
+
+impl MemoryFd {
+    /// The number, for passing it on (`SCM_RIGHTS`), in the table where it was made.
+    pub fn as_raw(&self) -> RawFd {
+        self.0
+    }
+
+    /// Closes it in the calling thread's table, which must be the one where it was made. The memory
+    /// stays for as long as it is mapped.
+    pub fn close(self) {
+        // SAFETY: `create` let go of the ownership of this number, and `self` is consumed, so it is
+        // closed once. That the table is the right one was asked of the caller.
+        drop(unsafe { OwnedFd::from_raw_fd(self.0) });
+    }
+}
+
+/// Makes an area of `capacity_bytes`, filled with zeros. Pages cost memory from when they are first
+/// written, so that a large capacity which is not used up costs nothing.
+///
+/// # Errors
+/// `InvalidInput` for no bytes or more than [`CHUNK_BYTES_MAX`]; otherwise no descriptor or address
+/// space to be had.
+pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
+    if capacity_bytes == 0 || capacity_bytes > CHUNK_BYTES_MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let memory = memfd_create("log-segment", MemfdFlags::CLOEXEC)?;
+    ftruncate(&memory, capacity_bytes as u64)?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the kernel chooses an address that nothing of ours uses. The file has the full length,
+    // is named by nobody else, and is not shortened, so that every byte can be accessed.
+    let address = unsafe {
+        mmap(
+            ptr::null_mut(),
+            capacity_bytes,
+            protection,
+            MapFlags::SHARED,
+            &memory,
+            0,
+        )?
+    };
+    let address = NonNull::new(address.cast::<u8>())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "mapped at address 0"))?;
+    let unmap = |address: NonNull<u8>, capacity: usize| {
+        // SAFETY: the very mapping made above; the chunk calls this once, when nobody looks at its
+        // bytes any more.
+        let unmapped = unsafe { munmap(address.as_ptr().cast(), capacity) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own: {unmapped:?}");
+    };
+    // SAFETY: the mapping is readable and writable for its whole length until `unmap` runs, from any
+    // thread of the process, and its address is known to nobody but the chunk.
+    let writer = unsafe { ChunkWriter::from_raw(address, capacity_bytes, Box::new(unmap)) };
+    Ok((writer, MemoryFd(memory.into_raw_fd())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+    use std::thread;
+
+    use rustix::fs::fstat;
+
+    use super::*;
+    use crate::kernel::unshare_table;
+
+    #[test]
+    fn what_is_appended_is_in_the_file_and_untouched_pages_cost_nothing() {
+        let (mut writer, memory) = create(64 << 20).expect("an area");
+        let slice = writer.append(&[b"first ", b"record"]).expect("room");
+        // SAFETY: open until `close` below.
+        let file = unsafe { BorrowedFd::borrow_raw(memory.as_raw()) };
+        let mut bytes = [0; 12];
+        assert_eq!(rustix::io::pread(file, &mut bytes, 0), Ok(12));
+        assert_eq!(&bytes, b"first record");
+        let status = fstat(file).expect("status");
+        assert_eq!(status.st_size, 64 << 20);
+        assert!(
+            status.st_blocks * 512 <= 2 << 20,
+            "{} blocks",
+            status.st_blocks
+        );
+        memory.close();
+        assert_eq!(&slice[..], b"first record");
+    }
+
+    #[test]
+    fn the_mapping_goes_on_any_thread_and_the_descriptor_only_on_its_own() {
+        let (mut writer, memory) = create(1 << 16).expect("an area");
+        let slice = writer.append(&[b"kept"]).expect("room");
+        thread::spawn(move || {
+            unshare_table(&[]).expect("a table of its own");
+            assert_eq!(&slice[..], b"kept");
+            drop((writer, slice));
+        })
+        .join()
+        .expect("the thread ends");
+        // SAFETY: open until `close` below.
+        let file = unsafe { BorrowedFd::borrow_raw(memory.as_raw()) };
+        assert_eq!(fstat(file).expect("still open here").st_size, 1 << 16);
+        memory.close();
+    }
+
+    #[test]
+    fn sizes_that_no_chunk_has_are_refused() {
+        for bytes in [0, CHUNK_BYTES_MAX + 1] {
+            let refused = create(bytes).map(|_| ()).map_err(|error| error.kind());
+            assert_eq!(refused, Err(io::ErrorKind::InvalidInput), "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Which descriptor a connection is, and what was said about it: eight bytes for each connection.
+//!
+//! Invariants: a slot that holds a descriptor owns it. Indices are as dense as possible (the last
+//! freed is the next used), whatever numbers the descriptors have: with a table shared by all
+//! threads a thread's descriptor numbers would be sparse. A freed slot has a new generation, and
+//! generation 0 is never used, so that it may mean something else in epoll's 64 bits.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use crate::Conn;
+
+/// The end was seen: a short read does not mean that nothing is left to say.
+pub(super) const PEER_ENDED: u8 = 1;
+/// `Readable` was said and the socket was not read empty since.
+pub(super) const READ_TOLD: u8 = 1 << 1;
+/// A write found no room: the next room is worth a `Writable`.
+pub(super) const WRITE_BLOCKED: u8 = 1 << 2;
+/// We began it and it is not established yet.
+pub(super) const CONNECTING: u8 = 1 << 3;
+/// The caller does not know the slot, or no more.
+pub(super) const DEAD: u8 = 1 << 4;
+/// Dead, our direction ended; what the peer still sends is discarded until it ends too.
+pub(super) const LINGERING: u8 = 1 << 5;
+/// Accepted from the reserve only to be told that there is no room.
+pub(super) const REFUSED: u8 = 1 << 6;
+
+const DESCRIPTOR_BITS: u32 = 24;
+const DESCRIPTOR_MASK: u32 = (1 << DESCRIPTOR_BITS) - 1;
+const NONE: u32 = DESCRIPTOR_MASK;
+
+/// The most connections (and the greatest descriptor number) that a table can have.
+pub(super) const SLOTS_MAX: u32 = DESCRIPTOR_MASK - 1;
+
+/// `word`: flags above, descriptor below; in a free slot the next free index instead.
+#[derive(Clone, Copy)]
+struct Slot {
+    generation: u32,
+    word: u32,
+}
+
+const _: () = assert!(size_of::<Slot>() == 8);
+
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: u32,
+}
+
+impl Slots {
+    pub(super) fn new() -> Slots {
+        Slots {
+            slots: Vec::new(),
+            free: NONE,
+        }
+    }
+
+    /// Takes the descriptor in; gives it back if its number or the table is too large.
+    pub(super) fn insert(&mut self, descriptor: OwnedFd, flags: u8) -> Result<Conn, OwnedFd> {
+        let number = descriptor.as_raw_fd() as u32;
+        if number > SLOTS_MAX {
+            return Err(descriptor);
+        }
+        let index = if self.free != NONE {
+            let index = self.free;
+            self.free = self.slots[index as usize].word & DESCRIPTOR_MASK;
+            index
+        } else {
+            let index = self.slots.len() as u32;
+            if index > SLOTS_MAX {
+                return Err(descriptor);
+            }
+            self.slots.push(Slot {
+                generation: 1,
+                word: 0,
+            });
+            index
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.word = (u32::from(flags) << DESCRIPTOR_BITS) | descriptor.into_raw_fd() as u32;
+        Ok(Conn {
+            index,
+            generation: slot.generation,
+        })
+    }
+
+    /// Frees the slot and gives its descriptor back.
+    pub(super) fn remove(&mut self, index: u32) -> OwnedFd {
+        let slot = &mut self.slots[index as usize];
+        let number = (slot.word & DESCRIPTOR_MASK) as RawFd;
+        slot.generation = slot.generation.checked_add(1).unwrap_or(1);
+        slot.word = (u32::from(DEAD) << DESCRIPTOR_BITS) | self.free;
+        self.free = index;
+        // SAFETY: `insert` took the ownership of this number into the slot, and the slot has just
+        // forgotten it: nobody else closes it.
+        unsafe { OwnedFd::from_raw_fd(number) }
+    }
+
+    /// The flags of this very occupant, dead or alive.
+    pub(super) fn flags(&self, conn: Conn) -> Option<u8> {
+        let slot = self.slots.get(conn.index as usize)?;
+        (slot.generation == conn.generation).then_some((slot.word >> DESCRIPTOR_BITS) as u8)
+    }
+
+    /// The flags, if the caller may still use the key.
+    pub(super) fn alive(&self, conn: Conn) -> Option<u8> {
+        self.flags(conn).filter(|flags| flags & DEAD == 0)
+    }
+
+    pub(super) fn set(&mut self, index: u32, flags: u8) {
+        self.slots[index as usize].word |= u32::from(flags) << DESCRIPTOR_BITS;
+    }
+
+    pub(super) fn clear(&mut self, index: u32, flags: u8) {
+        self.slots[index as usize].word &= !(u32::from(flags) << DESCRIPTOR_BITS);
+    }
+
+    /// The key of whoever occupies the slot.
+    pub(super) fn occupant(&self, index: u32) -> Conn {
+        Conn {
+            index,
+            generation: self.slots[index as usize].generation,
+        }
+    }
+
+    /// The descriptor of an occupied slot.
+    pub(super) fn descriptor(&self, index: u32) -> BorrowedFd<'_> {
+        let number = (self.slots[index as usize].word & DESCRIPTOR_MASK) as RawFd;
+        // SAFETY: callers pass the index of an occupied slot (its key was checked by `flags`), which
+        // owns an open descriptor for as long as the slots are borrowed.
+        unsafe { BorrowedFd::borrow_raw(number) }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        let mut is_free = vec![false; self.slots.len()];
+        while self.free != NONE {
+            is_free[self.free as usize] = true;
+            self.free = self.slots[self.free as usize].word & DESCRIPTOR_MASK;
+        }
+        for (index, is_free) in is_free.into_iter().enumerate() {
+            if !is_free {
+                drop(self.remove(index as u32));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor() -> OwnedFd {
+        rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an eventfd")
+    }
+
+    #[test]
+    fn an_index_is_reused_under_a_new_generation() {
+        let mut slots = Slots::new();
+        let first = slots.insert(descriptor(), 0).expect("room");
+        let second = slots.insert(descriptor(), READ_TOLD).expect("room");
+        assert_eq!((first.index, second.index), (0, 1));
+        assert_eq!(slots.alive(second), Some(READ_TOLD));
+        drop(slots.remove(first.index));
+        assert_eq!(slots.alive(first), None);
+        let third = slots.insert(descriptor(), 0).expect("room");
+        assert_eq!((third.index, third.generation), (0, 2));
+        slots.set(third.index, DEAD);
+        assert_eq!((slots.alive(third), slots.flags(third)), (None, Some(DEAD)));
+        slots.clear(second.index, READ_TOLD);
+        assert_eq!(slots.alive(second), Some(0));
+    }
+
+    #[test]
+    fn the_generation_wraps_past_zero() {
+        let mut slots = Slots::new();
+        let conn = slots.insert(descriptor(), 0).expect("room");
+        slots.slots[conn.index as usize].generation = u32::MAX;
+        drop(slots.remove(conn.index));
+        assert_eq!(slots.insert(descriptor(), 0).expect("room").generation, 1);
+    }
+}
