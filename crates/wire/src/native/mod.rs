@@ -32,7 +32,7 @@ pub use message::{
 };
 pub use server_frame::{
     CaughtUp, ErrorFrame, Gap, GapReason, GoAway, HistoryPage, HistoryRecord, Message,
-    NamedMessage, PartitionEpoch, PlainTopic, Published, ServerFrame, SkipReason, Skipped,
+    NamedMessage, PageGap, PartitionEpoch, PlainTopic, Published, ServerFrame, SkipReason, Skipped,
     Subscribed, Unsubscribed, Welcome,
 };
 
@@ -159,6 +159,8 @@ pub mod flag {
     pub const HAS_POSITION: u8 = 0x02;
     /// HISTORY_PAGE: there is more behind the last record.
     pub const MORE: u8 = 0x02;
+    /// HISTORY_PAGE: a gap follows, between the asked position and the first record.
+    pub const HAS_GAP: u8 = 0x04;
     /// SUBSCRIBED: a filter; no alias and no position follow.
     pub const FILTER: u8 = 0x01;
     /// SUBSCRIBED: a replay follows, up to CAUGHT_UP.

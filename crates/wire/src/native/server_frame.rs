@@ -141,7 +141,7 @@ pub struct Gap {
     pub subscription: u32,
     /// The epoch that holds from here on.
     pub epoch: u64,
-    /// The last settled offset, in the epoch that held before.
+    /// The last settled offset; 0 when the asked position belongs to another epoch.
     pub from: u64,
     /// Everything up to and including this offset is settled now, as lost or unknown.
     pub to: u64,
@@ -227,8 +227,21 @@ pub struct HistoryPage<'a> {
     pub more: bool,
     /// Newest first.
     pub reverse: bool,
+    /// What lies between the asked position and the first record and can no longer be had.
+    pub gap: Option<PageGap>,
     /// The records.
     pub records: List<'a, HistoryRecord<'a>>,
+}
+
+/// What a page of history could not serve, in the page's epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageGap {
+    /// Exclusive: the asked offset, or 0 where the asked position belongs to another epoch.
+    pub from: u64,
+    /// Inclusive.
+    pub to: u64,
+    /// Why.
+    pub reason: GapReason,
 }
 
 /// One record of a page of history.
@@ -621,10 +634,18 @@ fn read_published(reader: &mut Reader<'_>) -> Result<Published, FrameError> {
 }
 
 fn read_history_page<'a>(reader: &mut Reader<'a>) -> Result<HistoryPage<'a>, FrameError> {
-    let flags = reader.flags(flag::REVERSE | flag::MORE)?;
+    let flags = reader.flags(flag::REVERSE | flag::MORE | flag::HAS_GAP)?;
     let request = reader.varint_u32()?;
     let epoch = reader.varint()?;
     let head = reader.varint()?;
+    let gap = match flags & flag::HAS_GAP {
+        0 => None,
+        _ => Some(PageGap {
+            from: reader.varint()?,
+            to: reader.varint()?,
+            reason: GapReason::from_number(reader.byte()?),
+        }),
+    };
     read_no_options(reader, flags, Reference::Connection)?;
     let records = List::read(reader)?;
     Ok(HistoryPage {
@@ -633,16 +654,26 @@ fn read_history_page<'a>(reader: &mut Reader<'a>) -> Result<HistoryPage<'a>, Fra
         head,
         more: flags & flag::MORE != 0,
         reverse: flags & flag::REVERSE != 0,
+        gap,
         records,
     })
 }
 
 fn write_history_page(page: &HistoryPage<'_>, out: &mut Vec<u8>) {
     out.push(frame_type::HISTORY_PAGE);
-    out.push(bit(page.more, flag::MORE) | bit(page.reverse, flag::REVERSE));
+    out.push(
+        bit(page.more, flag::MORE)
+            | bit(page.reverse, flag::REVERSE)
+            | bit(page.gap.is_some(), flag::HAS_GAP),
+    );
     varint::encode(u64::from(page.request), out);
     varint::encode(page.epoch, out);
     varint::encode(page.head, out);
+    if let Some(gap) = page.gap {
+        varint::encode(gap.from, out);
+        varint::encode(gap.to, out);
+        out.push(gap.reason.number());
+    }
     page.records.write(out);
 }
 
