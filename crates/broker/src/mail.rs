@@ -14,7 +14,7 @@
 use crate::position::Position;
 use stdx::chunk::Slice;
 use stdx::key::Key;
-use wire::native::codes::Code;
+pub use wire::native::ErrorCode as Code;
 
 /// An edge shard: the I/O thread's number, from 0.
 pub type EdgeId = u16;
@@ -53,10 +53,8 @@ pub enum Start {
 pub struct Publication {
     /// The topic's name; valid.
     pub topic: Slice,
-    /// MIME type, or empty.
-    pub content_type: Slice,
-    /// Tags, encoded as `log::record` keeps them, or empty.
-    pub tags: Slice,
+    /// Content type and tags as one block of `wire::native::Attributes` (`encode_block`), valid; or empty for none.
+    pub attributes: Slice,
     /// The body.
     pub payload: Slice,
     /// Keep it as the topic's retained message; an empty payload removes the retained one.
