@@ -166,6 +166,8 @@ pub enum Letter {
         index: u32,
         /// Of this index; rises with every grant.
         generation: u32,
+        /// Where the topic lives.
+        partition: PartitionId,
         /// The life of the log.
         epoch: u64,
         /// Everything up to here is settled for the subscription.
