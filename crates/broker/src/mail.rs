@@ -232,8 +232,10 @@ pub enum Letter {
     StreamGap {
         /// The partition.
         partition: PartitionId,
-        /// The last offset that the stream had carried.
+        /// Exclusive: the last offset that the stream had carried.
         from: u64,
+        /// Inclusive: the stream goes on after this offset.
+        to: u64,
     },
     /// A page of history.
     History {
