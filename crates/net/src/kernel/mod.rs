@@ -298,7 +298,6 @@ impl Kernel {
 impl Net for Kernel {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.carry_out_closes();
-        self.sweep_deadlines();
         let wait = self.wait_time(timeout);
         for conn in std::mem::take(&mut self.again) {
             if self
@@ -342,6 +341,7 @@ impl Net for Kernel {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        self.sweep_deadlines();
         if receive {
             self.receive_passed(events);
         }
