@@ -108,6 +108,14 @@ fn ipv6_listens_and_takes_ipv4_too() {
         client.connect(target);
         assert_eq!(server.accepted().1.ip(), target.ip());
     }
+    let local = Some(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
+    let target = SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()));
+    let options = ConnectOptions {
+        local,
+        ..ConnectOptions::default()
+    };
+    client.net.connect(target, &options).expect("begun");
+    assert_eq!(server.accepted().1.ip(), target.ip());
 }
 
 #[test]

@@ -116,6 +116,33 @@ fn a_full_thread_passes_connections_on() {
 }
 
 #[test]
+fn threads_that_share_one_table_help_each_other_too() {
+    limit_tables();
+    // A table for this test alone; the threads that it starts share it.
+    thread::spawn(|| {
+        unshare_table(&[]).expect("a table of its own");
+        let options = |_| KernelOptions {
+            table_threads_count: 3,
+            ..KernelOptions::default()
+        };
+        let servers = Servers::start_with(2, Tables::Shared, options, |thread| thread == 0);
+        let rooms: Vec<u32> = servers.mesh[0].loads().map(|(_, max)| max).collect();
+        assert!(rooms.iter().all(|max| (10..=20).contains(max)), "{rooms:?}");
+        let mut client = Side::new();
+        let keys: Vec<_> = (0..20).map(|_| client.connect(servers.address)).collect();
+        echo_all(&mut client, &keys);
+        drop(client);
+        let total = servers.stop();
+        assert_eq!(
+            (total.accepted, total.passed_on),
+            (20, 20 - u64::from(rooms[0]))
+        );
+    })
+    .join()
+    .expect("all were answered");
+}
+
+#[test]
 fn when_all_are_full_the_reserve_answers_and_room_is_used_again() {
     limit_tables();
     let options = |_| KernelOptions {
@@ -241,9 +268,24 @@ struct Servers {
     threads: Vec<thread::JoinHandle<Statistics>>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    Private,
+    Shared,
+}
+
 impl Servers {
     fn start(
         threads_count: usize,
+        options: impl Fn(usize) -> KernelOptions,
+        listens: impl Fn(usize) -> bool,
+    ) -> Servers {
+        Servers::start_with(threads_count, Tables::Private, options, listens)
+    }
+
+    fn start_with(
+        threads_count: usize,
+        tables: Tables,
         options: impl Fn(usize) -> KernelOptions,
         listens: impl Fn(usize) -> bool,
     ) -> Servers {
@@ -262,7 +304,9 @@ impl Servers {
             let (options, listens) = (options(thread), listens(thread));
             let (ready, is_ready) = mpsc::channel();
             threads.push(thread::spawn(move || {
-                unshare_table(&keep).expect("a table of its own");
+                if tables == Tables::Private {
+                    unshare_table(&keep).expect("a table of its own");
+                }
                 let mut net = Kernel::new(options, waker, handover).expect("an epoll");
                 let mut bound = address;
                 if listens {

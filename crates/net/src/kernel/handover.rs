@@ -132,6 +132,14 @@ impl Handover {
             .store(load.max_unpaused.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// This thread's connections are all gone, and it takes no more.
+    pub(super) fn leave(&self) {
+        self.open(0);
+        self.shared.loads[self.thread]
+            .count
+            .store(0, Ordering::Relaxed);
+    }
+
     /// Reserves a place on this thread.
     pub(super) fn take(&self) -> bool {
         let load = &self.shared.loads[self.thread];

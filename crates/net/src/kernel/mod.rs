@@ -295,6 +295,13 @@ impl Kernel {
     }
 }
 
+impl Drop for Kernel {
+    /// Closes everything, in the orderly way that the kernel has for it.
+    fn drop(&mut self) {
+        self.handover.leave();
+    }
+}
+
 impl Net for Kernel {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.carry_out_closes();
