@@ -1,1 +1,27 @@
-//! log
+//! The log: append-only partitions of records in segments, with the indexes that replay needs.
+//!
+//! Place on the path: a home shard appends each publication to its partition and posts the record's slice to
+//! the edges; recovery, history, lagging subscriptions and wildcard replay all read it back from here.
+//!
+//! Pure: the memory is a port ([`Memory`]), the time and the offsets come from the caller. One [`Partition`]
+//! belongs to one home shard. What is here lives in memory; the layout of a segment is final, so that a segment
+//! on disk is the same bytes with the checksums filled in (`docs/formats.md`).
+//!
+//! Invariants: offsets strictly increase within a partition but need not be contiguous; a record is never
+//! changed once appended; `prev` of a record is below its offset; eviction drops whole segments, oldest first.
+
+#![forbid(unsafe_code)]
+
+mod index;
+mod memory;
+mod partition;
+mod read;
+mod record;
+mod segment;
+
+pub use index::{Table, TopicIndex};
+pub use memory::{HeapMemory, Memory, MemoryRefused};
+pub use partition::{AppendError, Appended, Evicted, Partition, Settings};
+pub use read::{ForwardLimits, PageLimits, TopicPage};
+pub use record::{Field, Fields, Flags, NewRecord, Producer, RECORD_HEADER_BYTES, RecordView};
+pub use segment::{SEGMENT_HEADER_BYTES, SegmentError, SegmentHeader, scan_segment};

@@ -1,0 +1,315 @@
+//! A partition: appends, eviction and the counts of what it holds. Reading is in `read`.
+//!
+//! Owned by one home shard. Segments are ordered by offset; only the newest may be active.
+//!
+//! A topic id must not be given to another topic while the log holds records of it: the evicted segments say
+//! which topics they had, and a topic whose last offset was evicted has none left.
+
+use crate::index::TopicIndex;
+use crate::memory::{Memory, MemoryRefused};
+use crate::record::{NewRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordView};
+use crate::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentHeader};
+use std::collections::VecDeque;
+use std::fmt;
+use stdx::chunk::{CHUNK_BYTES_MAX, Slice};
+
+/// What a partition is told when it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Bytes of a segment, header included, from 104 to 4 GiB; brought into these bounds. A larger record gets a
+    /// segment of its own. Eviction drops whole segments, so a partition needs several within its bytes.
+    pub segment_bytes: usize,
+    /// The partition's number in its log; written into segments.
+    pub partition: u32,
+    /// The log's epoch; written into segments.
+    pub epoch: u64,
+}
+
+/// One append-only partition.
+#[derive(Debug)]
+pub struct Partition {
+    settings: Settings,
+    next_offset: u64,
+    pub(crate) segments: VecDeque<Segment>,
+    bytes: usize,
+    /// Optional fields of the record being appended; at most 64 KiB.
+    fields: Vec<u8>,
+}
+
+/// A record has been appended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// Its offset.
+    pub offset: u64,
+    /// The whole record.
+    pub slice: Slice,
+}
+
+/// Why a record was not appended; the partition is unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AppendError {
+    /// The offset is below the next one, or is 2^64 - 1, which no record can have.
+    Offset {
+        /// The least offset that is accepted.
+        next_offset: u64,
+    },
+    /// `prev` is not below the record's offset.
+    Prev,
+    /// The optional fields exceed 65,535 bytes together.
+    FieldsTooLong,
+    /// The record does not fit into any segment (close to 4 GiB).
+    RecordTooLong,
+    /// There is no memory for another segment: evict, or refuse the publication.
+    Memory(MemoryRefused),
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AppendError::Offset { next_offset } => {
+                write!(f, "the offset is not in {next_offset}..{}", u64::MAX)
+            }
+            AppendError::Prev => write!(f, "prev is not below the record's offset"),
+            AppendError::FieldsTooLong => write!(f, "the optional fields exceed 65535 bytes"),
+            AppendError::RecordTooLong => write!(f, "the record exceeds {RECORD_BYTES_MAX} bytes"),
+            AppendError::Memory(refused) => refused.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AppendError {}
+
+/// A segment that has been dropped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evicted {
+    /// Offset of its first record.
+    pub first: u64,
+    /// Offset of its last record.
+    pub last: u64,
+    /// Bytes that `Partition::bytes` lost.
+    pub bytes: usize,
+    index: TopicIndex,
+}
+
+impl Evicted {
+    /// Ids of the topics that had records in the segment, ascending, each once. A topic whose last offset is at
+    /// or below [`Evicted::last`] has no record left.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.index.topics()
+    }
+}
+
+impl Partition {
+    /// A partition without records. `first_offset` is the least that it will give or accept; 0 counts as 1, as
+    /// offset 0 means "none".
+    pub fn new(settings: Settings, first_offset: u64) -> Partition {
+        let segment_bytes_min = SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES;
+        let segment_bytes = settings
+            .segment_bytes
+            .clamp(segment_bytes_min, CHUNK_BYTES_MAX);
+        Partition {
+            settings: Settings {
+                segment_bytes,
+                ..settings
+            },
+            next_offset: first_offset.max(1),
+            segments: VecDeque::new(),
+            bytes: 0,
+            fields: Vec::new(),
+        }
+    }
+
+    /// Appends a record at `offset`, or at the next one. Copies the record's bytes once; where a new segment is
+    /// needed, builds the index of the one before.
+    pub fn append(
+        &mut self,
+        memory: &mut dyn Memory,
+        offset: Option<u64>,
+        record: &NewRecord<'_>,
+    ) -> Result<Appended, AppendError> {
+        let next_offset = self.next_offset;
+        let offset = offset.unwrap_or(next_offset);
+        if offset < next_offset || offset == u64::MAX {
+            return Err(AppendError::Offset { next_offset });
+        }
+        if record.prev >= offset {
+            return Err(AppendError::Prev);
+        }
+        record
+            .encode_fields(&mut self.fields)
+            .ok_or(AppendError::FieldsTooLong)?;
+        let length = record
+            .payload
+            .len()
+            .saturating_add(RECORD_HEADER_BYTES + self.fields.len());
+        if length > RECORD_BYTES_MAX {
+            return Err(AppendError::RecordTooLong);
+        }
+        if !self
+            .segments
+            .back()
+            .is_some_and(|active| active.takes(offset, length))
+        {
+            self.start_segment(memory, offset, length)?;
+        }
+        let header = record.encode_header(offset, length as u32, self.fields.len() as u16);
+        let parts: [&[u8]; 3] = [&header, &self.fields, record.payload];
+        let active = self.segments.back_mut();
+        let slice = active.and_then(|active| active.append(offset, record.time_ms, &parts));
+        let slice = slice.ok_or(AppendError::RecordTooLong)?;
+        self.bytes += length;
+        self.next_offset = offset + 1;
+        Ok(Appended { offset, slice })
+    }
+
+    /// Closes the active segment, so that the next record starts another; its index is built. For callers that
+    /// bound the age of a segment. Nothing happens without an active segment.
+    pub fn seal(&mut self) {
+        if let Some(active) = self.segments.back_mut() {
+            active.seal();
+        }
+    }
+
+    /// Drops the oldest segment if its newest record is older than `time_ms`, even if it is active. Call again
+    /// until None.
+    pub fn evict_older_than(&mut self, memory: &mut dyn Memory, time_ms: u64) -> Option<Evicted> {
+        self.segments
+            .front()
+            .filter(|oldest| oldest.newest_ms < time_ms)?;
+        self.evict_oldest_segment(memory)
+    }
+
+    /// Drops the oldest segment, even if it is active. None if there is none. Slices of its records stay
+    /// readable wherever they are.
+    pub fn evict_oldest_segment(&mut self, memory: &mut dyn Memory) -> Option<Evicted> {
+        let mut oldest = self.segments.pop_front()?;
+        oldest.seal();
+        let bytes = oldest.bytes().len();
+        self.bytes -= bytes;
+        let Segment {
+            base,
+            last,
+            memory_id,
+            index,
+            ..
+        } = oldest;
+        memory.release(memory_id);
+        Some(Evicted {
+            first: base,
+            last,
+            bytes,
+            index: index.unwrap_or_default(),
+        })
+    }
+
+    /// Drops all segments: at the end, so that the port gets everything back.
+    pub fn close(mut self, memory: &mut dyn Memory) {
+        while self.evict_oldest_segment(memory).is_some() {}
+    }
+
+    /// The last offset given, whether or not its record is still present; 0 if none was. Before the first append
+    /// it is one below the first offset.
+    pub fn head(&self) -> u64 {
+        self.next_offset - 1
+    }
+
+    /// The offset that the next record gets unless the caller names a higher one.
+    pub fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    /// Offset of the oldest record still present.
+    pub fn oldest(&self) -> Option<u64> {
+        self.segments.front().map(|segment| segment.base)
+    }
+
+    /// Bytes of all records present and the headers of their segments.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of the chunks behind all segments, used or not. Untouched pages may cost nothing.
+    pub fn allocated_bytes(&self) -> usize {
+        self.segments.iter().map(Segment::capacity).sum()
+    }
+
+    /// Bytes of tables and indexes: 8 per record in the active segment (up to 16 while its table grows), 12 per
+    /// record and 8 per topic in each sealed one.
+    pub fn index_bytes(&self) -> usize {
+        self.segments.iter().map(Segment::index_bytes).sum()
+    }
+
+    /// Segments present.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Records present.
+    pub fn records(&self) -> usize {
+        self.segments
+            .iter()
+            .map(|segment| segment.table.len())
+            .sum()
+    }
+
+    /// Bytes of each segment, oldest first, header included: what an upgrade hands over.
+    pub fn segment_bytes(&self) -> impl Iterator<Item = &[u8]> {
+        self.segments.iter().map(Segment::bytes)
+    }
+
+    /// The record at exactly this offset.
+    pub fn record_at(&self, offset: u64) -> Option<Slice> {
+        let slice = self.first_at_or_after(offset)?;
+        RecordView::parse(&slice)
+            .is_some_and(|record| record.offset() == offset)
+            .then_some(slice)
+    }
+
+    /// The first record at or after this offset.
+    pub fn first_at_or_after(&self, offset: u64) -> Option<Slice> {
+        let segment = self.segments.get(self.segment_at_or_after(offset))?;
+        let number = segment
+            .table
+            .first_at_or_after(offset.saturating_sub(segment.base));
+        let position = segment.table.position(number)?;
+        Some(segment.slice_of(position, &segment.record(position)?))
+    }
+
+    /// Number of the first segment whose last offset is at or above `offset`.
+    pub(crate) fn segment_at_or_after(&self, offset: u64) -> usize {
+        self.segments
+            .partition_point(|segment| segment.last < offset)
+    }
+
+    /// The memory first, so that nothing has changed if there is none.
+    fn start_segment(
+        &mut self,
+        memory: &mut dyn Memory,
+        base_offset: u64,
+        length: usize,
+    ) -> Result<(), AppendError> {
+        let capacity = self
+            .settings
+            .segment_bytes
+            .max(SEGMENT_HEADER_BYTES + length);
+        let (chunk, memory_id) = memory.allocate(capacity).map_err(AppendError::Memory)?;
+        let Settings {
+            partition, epoch, ..
+        } = self.settings;
+        let header = SegmentHeader {
+            partition,
+            epoch,
+            base_offset,
+        };
+        let segment = Segment::new(header, chunk, memory_id)
+            .filter(|segment| segment.takes(base_offset, length));
+        let Some(segment) = segment else {
+            memory.release(memory_id);
+            return Err(AppendError::Memory(MemoryRefused { capacity }));
+        };
+        self.seal();
+        self.bytes += segment.bytes().len();
+        self.segments.push_back(segment);
+        Ok(())
+    }
+}

@@ -1,0 +1,514 @@
+//! The record: one publication as it lies in a segment, in memory and on disk alike.
+//!
+//! ```text
+//!  0  length        u32  bytes of the whole record, this field included
+//!  4  crc32c        u32  over bytes 8..length on disk; 0 in memory, where nothing has computed it
+//!  8  offset        u64  place in the partition
+//! 16  prev          u64  the topic has no record between prev and offset
+//! 24  time_ms       u64  milliseconds since 1970-01-01 UTC
+//! 32  topic         u32  topic id, given by the home shard or the log of names
+//! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 15 control; others 0
+//! 38  fields_bytes  u16  bytes of the optional fields
+//! 40  fields             any number of: kind u8, length u16, value
+//!     payload            the rest
+//! ```
+//!
+//! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value), repeated; 3 producer
+//! (sequence u64, id); 4 idempotency key. Readers skip kinds that they do not know. A record with the control bit
+//! is no publication: logs on disk close each batch with one; readers here skip it.
+
+use std::fmt;
+
+/// Bytes of a record before its optional fields.
+pub const RECORD_HEADER_BYTES: usize = 40;
+/// The most bytes of one record: its length is a `u32` and it must fit into a chunk with the segment's header.
+pub(crate) const RECORD_BYTES_MAX: usize = u32::MAX as usize - crate::SEGMENT_HEADER_BYTES;
+
+const FIELD_HEADER_BYTES: usize = 3;
+const CONTENT_TYPE: u8 = 1;
+const TAG: u8 = 2;
+const PRODUCER: u8 = 3;
+const IDEMPOTENCY_KEY: u8 = 4;
+
+/// What a record says about itself in single bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u16);
+
+impl Flags {
+    /// No flag.
+    pub const NONE: Flags = Flags(0);
+    /// Published to be retained as the topic's latest message.
+    pub const RETAINED: Flags = Flags(1 << 0);
+    /// The payload is compressed.
+    pub const COMPRESSED: Flags = Flags(1 << 1);
+    /// The payload was found to be UTF-8 when it was published.
+    pub const TEXT: Flags = Flags(1 << 2);
+    /// Not a publication but a mark of the log itself. Publications never carry it.
+    pub const CONTROL: Flags = Flags(1 << 15);
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both together.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flags({:#06x})", self.0)
+    }
+}
+
+/// Who published, and the sequence number that the producer gave the publication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Producer<'a> {
+    /// The producer's name for itself, any bytes.
+    pub id: &'a [u8],
+    /// Increases per producer, holes allowed.
+    pub sequence: u64,
+}
+
+/// A publication to append. Everything is borrowed; `append` copies it once, into the segment.
+#[derive(Clone, Copy, Default)]
+pub struct NewRecord<'a> {
+    /// Topic id.
+    pub topic: u32,
+    /// An offset such that the topic has no record between it and this one; below this record's own offset.
+    pub prev: u64,
+    /// Milliseconds since 1970-01-01 UTC.
+    pub time_ms: u64,
+    /// Flags; the control bit is cleared.
+    pub flags: Flags,
+    /// Media type of the payload.
+    pub content_type: Option<&'a [u8]>,
+    /// Tags as key and value, in order, repeated keys allowed.
+    pub tags: &'a [(&'a [u8], &'a [u8])],
+    /// Producer and sequence, if given.
+    pub producer: Option<Producer<'a>>,
+    /// Idempotency key, if given.
+    pub idempotency_key: Option<&'a [u8]>,
+    /// The message itself. The format allows close to 4 GiB; what is accepted is the caller's limit.
+    pub payload: &'a [u8],
+}
+
+impl fmt::Debug for NewRecord<'_> {
+    /// Without payload and tags, which never reach a log of messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.payload.len();
+        write!(
+            f,
+            "NewRecord(topic {}, prev {}, {bytes} bytes)",
+            self.topic, self.prev
+        )
+    }
+}
+
+impl NewRecord<'_> {
+    /// Writes the optional fields into `fields`, emptied first. None if they exceed 65,535 bytes together.
+    pub(crate) fn encode_fields(&self, fields: &mut Vec<u8>) -> Option<()> {
+        fields.clear();
+        if let Some(content_type) = self.content_type {
+            put_field(fields, CONTENT_TYPE, &[content_type])?;
+        }
+        for (key, value) in self.tags {
+            let key_len = u16::try_from(key.len()).ok()?.to_le_bytes();
+            put_field(fields, TAG, &[&key_len, key, value])?;
+        }
+        if let Some(producer) = self.producer {
+            put_field(
+                fields,
+                PRODUCER,
+                &[&producer.sequence.to_le_bytes(), producer.id],
+            )?;
+        }
+        if let Some(key) = self.idempotency_key {
+            put_field(fields, IDEMPOTENCY_KEY, &[key])?;
+        }
+        Some(())
+    }
+
+    /// The fixed part; `length` counts all of the record.
+    pub(crate) fn encode_header(
+        &self,
+        offset: u64,
+        length: u32,
+        fields_bytes: u16,
+    ) -> [u8; RECORD_HEADER_BYTES] {
+        let mut header = [0; RECORD_HEADER_BYTES];
+        header[0..4].copy_from_slice(&length.to_le_bytes());
+        header[8..16].copy_from_slice(&offset.to_le_bytes());
+        header[16..24].copy_from_slice(&self.prev.to_le_bytes());
+        header[24..32].copy_from_slice(&self.time_ms.to_le_bytes());
+        header[32..36].copy_from_slice(&self.topic.to_le_bytes());
+        let flags = self.flags.0 & !Flags::CONTROL.0;
+        header[36..38].copy_from_slice(&flags.to_le_bytes());
+        header[38..40].copy_from_slice(&fields_bytes.to_le_bytes());
+        header
+    }
+}
+
+fn put_field(fields: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Option<()> {
+    let len = parts
+        .iter()
+        .try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
+    let total = len
+        .checked_add(fields.len())?
+        .checked_add(FIELD_HEADER_BYTES)?;
+    let len = u16::try_from(len)
+        .ok()
+        .filter(|_| total <= u16::MAX as usize)?;
+    fields.push(kind);
+    fields.extend_from_slice(&len.to_le_bytes());
+    parts.iter().for_each(|part| fields.extend_from_slice(part));
+    Some(())
+}
+
+/// A record read in place. Made only from bytes that hold a whole record, so every accessor just reads.
+#[derive(Clone, Copy)]
+pub struct RecordView<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> RecordView<'a> {
+    /// The record at the start of `bytes`, which may be longer. None if `bytes` is cut short or its lengths
+    /// contradict each other. Checksums are not looked at.
+    pub fn parse(bytes: &'a [u8]) -> Option<RecordView<'a>> {
+        let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+        let record = RecordView {
+            bytes: bytes.get(..length)?,
+        };
+        let fits =
+            length >= RECORD_HEADER_BYTES && RECORD_HEADER_BYTES + record.fields_bytes() <= length;
+        fits.then_some(record)
+    }
+
+    /// All bytes of the record.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Place in the partition.
+    pub fn offset(&self) -> u64 {
+        u64::from_le_bytes(self.fixed(8))
+    }
+
+    /// The topic has no record between this offset and the record's own.
+    pub fn prev(&self) -> u64 {
+        u64::from_le_bytes(self.fixed(16))
+    }
+
+    /// Milliseconds since 1970-01-01 UTC.
+    pub fn time_ms(&self) -> u64 {
+        u64::from_le_bytes(self.fixed(24))
+    }
+
+    /// Topic id.
+    pub fn topic(&self) -> u32 {
+        u32::from_le_bytes(self.fixed(32))
+    }
+
+    /// Flags, unknown bits included.
+    pub fn flags(&self) -> Flags {
+        Flags(u16::from_le_bytes(self.fixed(36)))
+    }
+
+    /// The checksum field: 0 in memory.
+    pub fn crc32c(&self) -> u32 {
+        u32::from_le_bytes(self.fixed(4))
+    }
+
+    /// The message itself.
+    pub fn payload(&self) -> &'a [u8] {
+        self.bytes.get(self.payload_start()..).unwrap_or_default()
+    }
+
+    /// Where the payload starts within the record's bytes, to share it as a part of the record's slice.
+    pub fn payload_start(&self) -> usize {
+        RECORD_HEADER_BYTES + self.fields_bytes()
+    }
+
+    /// The optional fields in order. Ends early at a field that is cut short.
+    pub fn fields(&self) -> Fields<'a> {
+        let end = self.payload_start();
+        Fields {
+            rest: self.bytes.get(RECORD_HEADER_BYTES..end).unwrap_or_default(),
+        }
+    }
+
+    /// Media type of the payload.
+    pub fn content_type(&self) -> Option<&'a [u8]> {
+        self.fields().find_map(|field| match field {
+            Field::ContentType(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// Tags as key and value, in the order of the publication.
+    pub fn tags(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.fields().filter_map(|field| match field {
+            Field::Tag(key, value) => Some((key, value)),
+            _ => None,
+        })
+    }
+
+    /// Producer and sequence.
+    pub fn producer(&self) -> Option<Producer<'a>> {
+        self.fields().find_map(|field| match field {
+            Field::Producer(producer) => Some(producer),
+            _ => None,
+        })
+    }
+
+    /// Idempotency key.
+    pub fn idempotency_key(&self) -> Option<&'a [u8]> {
+        self.fields().find_map(|field| match field {
+            Field::IdempotencyKey(key) => Some(key),
+            _ => None,
+        })
+    }
+
+    fn fields_bytes(&self) -> usize {
+        usize::from(u16::from_le_bytes(self.fixed(38)))
+    }
+
+    fn fixed<const N: usize>(&self, at: usize) -> [u8; N] {
+        // Zero for a header cut short, which `parse` then refuses.
+        self.bytes
+            .get(at..)
+            .and_then(|rest| rest.first_chunk())
+            .copied()
+            .unwrap_or([0; N])
+    }
+}
+
+impl fmt::Debug for RecordView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (offset, topic) = (self.offset(), self.topic());
+        write!(
+            f,
+            "Record(offset {offset}, topic {topic}, {} bytes)",
+            self.bytes.len()
+        )
+    }
+}
+
+/// One optional field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Field<'a> {
+    /// Media type of the payload.
+    ContentType(&'a [u8]),
+    /// Key and value.
+    Tag(&'a [u8], &'a [u8]),
+    /// Producer and sequence.
+    Producer(Producer<'a>),
+    /// Idempotency key.
+    IdempotencyKey(&'a [u8]),
+}
+
+/// The known optional fields of a record in order; see [`RecordView::fields`].
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Field<'a>;
+
+    fn next(&mut self) -> Option<Field<'a>> {
+        loop {
+            let ([kind, low, high], rest) = self.rest.split_first_chunk()?;
+            let (value, rest) = rest.split_at_checked(u16::from_le_bytes([*low, *high]).into())?;
+            self.rest = rest;
+            match *kind {
+                CONTENT_TYPE => return Some(Field::ContentType(value)),
+                TAG => {
+                    let (key_len, rest) = value.split_first_chunk()?;
+                    let (key, value) =
+                        rest.split_at_checked(u16::from_le_bytes(*key_len).into())?;
+                    return Some(Field::Tag(key, value));
+                }
+                PRODUCER => {
+                    let (sequence, id) = value.split_first_chunk()?;
+                    let sequence = u64::from_le_bytes(*sequence);
+                    return Some(Field::Producer(Producer { id, sequence }));
+                }
+                IDEMPOTENCY_KEY => return Some(Field::IdempotencyKey(value)),
+                _ => {} // a later version's field
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encode(record: &NewRecord<'_>, offset: u64) -> Vec<u8> {
+        let mut fields = Vec::new();
+        record.encode_fields(&mut fields).unwrap();
+        let length = RECORD_HEADER_BYTES + fields.len() + record.payload.len();
+        let header = record.encode_header(offset, length as u32, fields.len() as u16);
+        [&header[..], &fields, record.payload].concat()
+    }
+
+    const FULL: NewRecord<'static> = NewRecord {
+        topic: 0x0a0b_0c0d,
+        prev: 6,
+        time_ms: 1_700_000_000_123,
+        flags: Flags::RETAINED,
+        content_type: Some(b"text/plain"),
+        tags: &[(b"k", b"v"), (b"", b""), (b"k", b"w")],
+        producer: Some(Producer {
+            id: b"p1",
+            sequence: 9,
+        }),
+        idempotency_key: Some(b"once"),
+        payload: b"hello",
+    };
+
+    /// The layout as drawn in the documentation, byte for byte.
+    #[test]
+    fn layout() {
+        let record = NewRecord {
+            content_type: Some(b"ab"),
+            tags: &[(b"k", b"v")],
+            ..FULL
+        };
+        let record = NewRecord {
+            idempotency_key: None,
+            payload: b"!",
+            ..record
+        };
+        let expected: &[u8] = &[
+            0x41, 0, 0, 0, 0, 0, 0, 0, // length 65, no checksum
+            7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, // offset, prev
+            0x7b, 0x68, 0xe5, 0xcf, 0x8b, 1, 0, 0, // time
+            0x0d, 0x0c, 0x0b, 0x0a, 1, 0, 24, 0, // topic, flags, bytes of fields
+            1, 2, 0, b'a', b'b', // content type
+            2, 4, 0, 1, 0, b'k', b'v', // tag
+            3, 10, 0, 9, 0, 0, 0, 0, 0, 0, 0, b'p', b'1', // producer
+            b'!',
+        ];
+        let fields: usize = 5 + 7 + 13;
+        let mut expected = expected.to_vec();
+        (expected[0], expected[38]) = ((40 + fields + 1) as u8, fields as u8);
+        assert_eq!(encode(&record, 7), expected);
+    }
+
+    #[test]
+    fn round_trip() {
+        let bytes = encode(&FULL, 7);
+        let view = RecordView::parse(&bytes).unwrap();
+        assert_eq!(
+            (view.offset(), view.prev(), view.time_ms()),
+            (7, 6, 1_700_000_000_123)
+        );
+        assert_eq!(
+            (view.topic(), view.flags(), view.crc32c()),
+            (0x0a0b_0c0d, Flags::RETAINED, 0)
+        );
+        assert_eq!(
+            (view.content_type(), view.payload()),
+            (FULL.content_type, FULL.payload)
+        );
+        assert!(view.tags().eq(FULL.tags.iter().copied()));
+        assert_eq!(
+            (view.producer(), view.idempotency_key()),
+            (FULL.producer, FULL.idempotency_key)
+        );
+        assert_eq!(&bytes[view.payload_start()..], FULL.payload);
+
+        let plain = NewRecord {
+            payload: b"",
+            ..NewRecord::default()
+        };
+        let bytes = encode(&plain, 1);
+        let view = RecordView::parse(&bytes).unwrap();
+        assert_eq!(
+            (bytes.len(), view.fields().count(), view.payload()),
+            (40, 0, &b""[..])
+        );
+        assert!(view.content_type().is_none() && view.producer().is_none());
+    }
+
+    #[test]
+    fn cut_or_contradictory_bytes_are_no_record() {
+        let bytes = encode(&FULL, 7);
+        assert!((0..bytes.len()).all(|len| RecordView::parse(&bytes[..len]).is_none()));
+        let longer = [&bytes[..], b"next"].concat();
+        assert_eq!(RecordView::parse(&longer).unwrap().bytes(), bytes);
+        for (place, value) in [(0, 39), (0, 0), (3, 0xff), (39, 0xff)] {
+            let mut bytes = bytes.clone();
+            bytes[place] = value;
+            assert!(
+                RecordView::parse(&bytes).is_none(),
+                "byte {place} = {value}"
+            );
+        }
+    }
+
+    /// No byte pattern makes an accessor panic.
+    #[test]
+    fn damaged_fields_end_early() {
+        let bytes = encode(&FULL, 7);
+        for place in RECORD_HEADER_BYTES..bytes.len() {
+            for value in [0, 1, 2, 3, 0x7f, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[place] = value;
+                let view = RecordView::parse(&bytes).unwrap();
+                assert!(view.fields().count() <= 6);
+                view.producer();
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped() {
+        let mut bytes = encode(
+            &NewRecord {
+                idempotency_key: Some(b"once"),
+                ..FULL
+            },
+            7,
+        );
+        bytes[RECORD_HEADER_BYTES] = 200; // the content type becomes unknown
+        let view = RecordView::parse(&bytes).unwrap();
+        assert_eq!(
+            (view.content_type(), view.idempotency_key()),
+            (None, Some(&b"once"[..]))
+        );
+    }
+
+    #[test]
+    fn fields_have_a_bound() {
+        fn check(content_type: usize, value: usize, fits: bool) {
+            let (content_type, value) = (vec![1; content_type], vec![2; value]);
+            let tags: &[(&[u8], &[u8])] = &[(b"k", &value)];
+            let record = NewRecord {
+                content_type: Some(&content_type),
+                tags,
+                ..NewRecord::default()
+            };
+            assert_eq!(record.encode_fields(&mut Vec::new()).is_some(), fits);
+        }
+        check(10, 10, true);
+        check(65_535 - 3 - 6 - 10, 10, true);
+        check(65_535 - 3 - 6 - 10, 11, false);
+        check(70_000, 0, false);
+        check(0, 70_000, false);
+    }
+
+    #[test]
+    fn the_control_bit_is_the_logs_own() {
+        let record = NewRecord {
+            flags: Flags::CONTROL.with(Flags::TEXT),
+            ..FULL
+        };
+        let bytes = encode(&record, 7);
+        assert_eq!(RecordView::parse(&bytes).unwrap().flags(), Flags::TEXT);
+    }
+}
