@@ -1,0 +1,93 @@
+//! When to try again: exponential backoff with full jitter.
+//!
+//! Place: between a lost connection and the next connect. Pure: the randomness is an argument.
+//!
+//! Invariant: the n-th delay is evenly distributed over `0..=min(base · 2ⁿ, max)`, so that a million clients that were
+//! cut off together come back spread out.
+
+use stdx::prng::Prng;
+
+/// The settings of a backoff, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackoffSettings {
+    /// Upper bound of the first delay.
+    pub base_ms: u64,
+    /// Upper bound of every delay.
+    pub max_ms: u64,
+    /// A connection that lasted so long counts as a success: the next delay is a first one.
+    pub reset_after_ms: u64,
+}
+
+impl Default for BackoffSettings {
+    fn default() -> BackoffSettings {
+        BackoffSettings { base_ms: 250, max_ms: 30_000, reset_after_ms: 10_000 }
+    }
+}
+
+/// The attempts since the last success.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    settings: BackoffSettings,
+    attempts: u32,
+}
+
+impl Backoff {
+    /// Before the first attempt.
+    pub fn new(settings: BackoffSettings) -> Backoff {
+        Backoff { settings, attempts: 0 }
+    }
+
+    /// The delay before the next attempt, in milliseconds. `lasted_ms` is how long the lost connection had been
+    /// in use; 0 for an attempt that failed.
+    pub fn next_ms(&mut self, lasted_ms: u64, random: &mut Prng) -> u64 {
+        if lasted_ms >= self.settings.reset_after_ms {
+            self.attempts = 0;
+        }
+        let bound = self
+            .settings
+            .base_ms
+            .saturating_mul(1u64.checked_shl(self.attempts).unwrap_or(u64::MAX))
+            .min(self.settings.max_ms);
+        self.attempts = self.attempts.saturating_add(1);
+        random.between(0, bound)
+    }
+
+    /// Attempts since the last success.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_to_its_maximum_with_full_jitter() {
+        let settings = BackoffSettings { base_ms: 100, max_ms: 1_000, reset_after_ms: 5_000 };
+        let mut random = Prng::new(1);
+        for (attempt, bound) in [100, 200, 400, 800, 1_000, 1_000].into_iter().enumerate() {
+            let mut sum = 0;
+            for _ in 0..2_000 {
+                let mut backoff = Backoff { settings, attempts: attempt as u32 };
+                let delay = backoff.next_ms(0, &mut random);
+                assert!(delay <= bound, "attempt {attempt}: {delay}");
+                sum += delay;
+            }
+            let mean = sum / 2_000;
+            assert!(mean > bound * 45 / 100 && mean < bound * 55 / 100, "{attempt}: {mean}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_lasted_resets_it() {
+        let mut random = Prng::new(2);
+        let mut backoff = Backoff::new(BackoffSettings::default());
+        for _ in 0..100 {
+            assert!(backoff.next_ms(9_999, &mut random) <= 30_000);
+        }
+        assert_eq!(backoff.attempts(), 100);
+        assert!(backoff.next_ms(10_000, &mut random) <= 250);
+        assert_eq!(backoff.attempts(), 1);
+    }
+}

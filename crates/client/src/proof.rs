@@ -1,0 +1,219 @@
+//! The proof of no loss for one plain topic: what was received is complete, or the exact gap is known.
+//!
+//! Place: between a decoded frame and the application. Pure; one [`Proof`] for each subscription to a plain topic.
+//!
+//! The rule. The cursor is the offset up to which everything is settled: delivered, before the subscription's start, or
+//! announced as a gap or as skipped. A message carries `prev`, below which (exclusive of itself) the topic has no other
+//! record; so it continues the cursor without a hole if and only if `prev <= cursor`. Offsets are not contiguous, and
+//! nothing may be concluded from their distance.
+
+use wire::native::Position;
+
+/// What is known of one topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    cursor: Option<Position>,
+    /// The newest offset that the present connection delivered.
+    newest: u64,
+    /// The server began beyond our cursor and has not said yet what lies between.
+    unannounced: Option<Position>,
+}
+
+/// What a message is, given what was received before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The next one; nothing is missing before it.
+    Next,
+    /// New, but what lies after `from` up to and including `to` was neither delivered nor announced.
+    Hole {
+        /// The last settled position.
+        from: Position,
+        /// Everything up to here is unknown.
+        to: u64,
+    },
+    /// Settled before, from an earlier connection or from replay that overlaps with live; to be dropped.
+    Duplicate,
+    /// This connection had delivered a later message already: the server broke the order. To be dropped.
+    OutOfOrder,
+}
+
+impl Proof {
+    /// Where to resume: the last settled position, once the server has confirmed one.
+    pub fn cursor(&self) -> Option<Position> {
+        self.cursor
+    }
+
+    /// Begins at a position that the application kept from an earlier run.
+    pub fn resume_at(position: Position) -> Proof {
+        Proof { cursor: Some(position), ..Proof::default() }
+    }
+
+    /// A new connection: order is judged anew, the cursor stays.
+    pub fn connection_lost(&mut self) {
+        self.newest = 0;
+        self.unannounced = None;
+    }
+
+    /// The server's answer to a subscribe: everything up to `through` is settled.
+    ///
+    /// A first answer sets the cursor. On a resume the cursor moves on only when a gap is announced; a server that
+    /// moved on by itself is found out with the next message, or by [`Proof::caught_up`].
+    pub fn subscribed(&mut self, through: Position) {
+        self.newest = 0;
+        match self.cursor {
+            None => self.cursor = Some(through),
+            Some(cursor) if cursor.epoch == through.epoch => {
+                if through.offset > cursor.offset {
+                    self.unannounced = Some(cursor);
+                }
+            }
+            Some(cursor) => {
+                // The same offset under a new epoch is a position that stayed valid.
+                if through.offset != cursor.offset {
+                    self.unannounced = Some(cursor);
+                }
+                self.cursor = Some(through);
+            }
+        }
+    }
+
+    /// Judges a message and moves the cursor.
+    pub fn message(&mut self, prev: u64, offset: u64) -> Verdict {
+        let Some(cursor) = self.cursor else {
+            // Without an answer to the subscribe there is no proof; the message itself is where it begins.
+            self.cursor = Some(Position { epoch: 0, offset });
+            self.newest = offset;
+            return Verdict::Next;
+        };
+        if offset < self.newest {
+            return Verdict::OutOfOrder;
+        }
+        self.newest = offset;
+        if offset <= cursor.offset {
+            return Verdict::Duplicate;
+        }
+        self.cursor = Some(Position { offset, ..cursor });
+        match self.unannounced.take() {
+            Some(from) if from.epoch != cursor.epoch => Verdict::Hole { from, to: prev.max(cursor.offset) },
+            _ if prev > cursor.offset => Verdict::Hole { from: cursor, to: prev },
+            _ => Verdict::Next,
+        }
+    }
+
+    /// The server announced that what lies up to `to` cannot be had. Answers the last settled position.
+    pub fn gap(&mut self, to: Position) -> Option<Position> {
+        let from = self.unannounced.take().or(self.cursor);
+        self.settle(to);
+        from
+    }
+
+    /// The server left out on purpose what lies after `from` up to `through`. A hole before `from` is answered.
+    pub fn skipped(&mut self, from: u64, through: u64) -> Option<(Position, u64)> {
+        let cursor = self.cursor?;
+        let hole = (from > cursor.offset).then_some((cursor, from));
+        self.settle(Position { offset: through, ..cursor });
+        hole
+    }
+
+    /// Replay is over and everything up to `through` is settled. A hole that was never announced is answered: its
+    /// last settled position and its end.
+    pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
+        let cursor = self.cursor?;
+        let hole = self.unannounced.take().map(|from| (from, through.max(cursor.offset)));
+        self.settle(Position { offset: through, ..cursor });
+        hole
+    }
+
+    fn settle(&mut self, to: Position) {
+        let offset = match self.cursor {
+            Some(cursor) if cursor.epoch == to.epoch => cursor.offset.max(to.offset),
+            _ => to.offset,
+        };
+        self.cursor = Some(Position { epoch: to.epoch, offset });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(epoch: u64, offset: u64) -> Position {
+        Position { epoch, offset }
+    }
+
+    #[test]
+    fn live_from_a_first_answer() {
+        let mut proof = Proof::default();
+        proof.subscribed(at(1, 10));
+        assert_eq!(proof.caught_up(10), None);
+        assert_eq!(proof.message(10, 12), Verdict::Next);
+        assert_eq!(proof.message(3, 20), Verdict::Next, "prev may be older: it is a bound");
+        assert_eq!(proof.message(20, 21), Verdict::Next);
+        assert_eq!(proof.message(20, 21), Verdict::Duplicate);
+        assert_eq!(proof.message(12, 20), Verdict::OutOfOrder);
+        assert_eq!(proof.message(25, 30), Verdict::Hole { from: at(1, 21), to: 25 });
+        assert_eq!(proof.cursor(), Some(at(1, 30)));
+    }
+
+    #[test]
+    fn resume_drops_what_overlaps() {
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.connection_lost();
+        proof.subscribed(at(1, 15));
+        assert_eq!(proof.message(10, 18), Verdict::Duplicate);
+        assert_eq!(proof.message(18, 20), Verdict::Duplicate);
+        assert_eq!(proof.message(20, 24), Verdict::Next);
+        assert_eq!(proof.caught_up(30), None);
+        assert_eq!(proof.cursor(), Some(at(1, 30)));
+    }
+
+    #[test]
+    fn announced_gaps_settle() {
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.subscribed(at(1, 50));
+        assert_eq!(proof.gap(at(1, 50)), Some(at(1, 20)));
+        assert_eq!(proof.message(50, 51), Verdict::Next);
+        // Another epoch: the old position comes back as the gap's beginning.
+        proof.connection_lost();
+        proof.subscribed(at(2, 0));
+        assert_eq!(proof.gap(at(2, 0)), Some(at(1, 51)));
+        assert_eq!(proof.message(0, 1), Verdict::Next);
+        assert_eq!(proof.cursor(), Some(at(2, 1)));
+    }
+
+    #[test]
+    fn what_the_server_does_not_announce_is_found() {
+        // Moved on within the epoch, then a message.
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.subscribed(at(1, 50));
+        assert_eq!(proof.message(50, 51), Verdict::Hole { from: at(1, 20), to: 50 });
+        // Moved on, and the topic had nothing there: prev proves it.
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.subscribed(at(1, 50));
+        assert_eq!(proof.message(20, 51), Verdict::Next);
+        assert_eq!(proof.caught_up(51), None);
+        // Moved on and said no more than that.
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.subscribed(at(1, 50));
+        assert_eq!(proof.caught_up(50), Some((at(1, 20), 50)));
+        // Another epoch.
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.subscribed(at(2, 3));
+        assert_eq!(proof.message(1, 4), Verdict::Hole { from: at(1, 20), to: 3 });
+        // Another epoch under which the position stayed valid.
+        let mut proof = Proof::resume_at(at(1, 20));
+        proof.subscribed(at(2, 20));
+        assert_eq!(proof.message(20, 22), Verdict::Next);
+        assert_eq!(proof.cursor(), Some(at(2, 22)));
+    }
+
+    #[test]
+    fn skipped() {
+        let mut proof = Proof::default();
+        proof.subscribed(at(1, 10));
+        assert_eq!(proof.skipped(10, 15), None);
+        assert_eq!(proof.message(15, 16), Verdict::Next);
+        assert_eq!(proof.skipped(20, 25), Some((at(1, 16), 20)));
+        assert_eq!(proof.cursor(), Some(at(1, 25)));
+    }
+}

@@ -1,0 +1,324 @@
+//! What a session tells its owner: owned values, in the order in which they happened.
+//!
+//! Place: from the session to the shell and on to the application.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use wire::native::{GapReason, Position, SkipReason};
+
+/// Names one subscription of a session, for its whole life over all reconnects.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SubscriptionId(pub u32);
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The subscription that it came for; for a message that only filters asked for, `None`: the server does not
+    /// say which of them.
+    pub subscription: Option<SubscriptionId>,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// Its place in the log.
+    pub position: Position,
+    /// The topic has no record between this offset and the message's own.
+    pub prev: u64,
+    /// The body.
+    pub payload: Vec<u8>,
+    /// The media type, if the publisher gave one.
+    pub content_type: Option<String>,
+    /// Key and value pairs of the publisher, in its order; keys may repeat.
+    pub tags: Vec<(String, String)>,
+    /// It was published to be the topic's retained message.
+    pub retained: bool,
+    /// When the server took it, in milliseconds since 1970; known in pages of history only.
+    pub time_ms: Option<u64>,
+}
+
+/// Why a hole in what was received is reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GapCause {
+    /// The server announced it.
+    Announced(GapReason),
+    /// The proof found it: the server neither delivered nor announced what is missing.
+    Unannounced,
+    /// A filter was subscribed anew after a reconnect; what was published meanwhile is not recovered.
+    Reconnected,
+}
+
+/// A refusal by the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError {
+    /// The number in the table of codes; unknown ones come from a newer server.
+    pub code: u32,
+    /// The same may succeed later.
+    pub temporary: bool,
+    /// For people.
+    pub message: String,
+    /// With `position_unavailable`: where to go on.
+    pub restart: Option<Position>,
+    /// The limit that would have been passed.
+    pub limit: Option<u64>,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (code {}", self.message, self.code)?;
+        if let Some(limit) = self.limit {
+            write!(f, ", limit {limit}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// Why a connection ended or could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The network's reason.
+    Network(io::ErrorKind),
+    /// The host's name has no address now.
+    NameNotFound,
+    /// The peer ended its stream without saying why.
+    Ended,
+    /// The server answered the handshake with another status than 101.
+    HandshakeRefused {
+        /// The HTTP status.
+        status: u16,
+        /// `Retry-After`, where given in seconds.
+        retry_after_s: Option<u64>,
+    },
+    /// The server's bytes are not the protocol: what exactly.
+    Protocol(String),
+    /// The server closed with this code.
+    Closed {
+        /// The WebSocket close code; 1005 when there was none.
+        code: u16,
+        /// For people.
+        reason: String,
+    },
+    /// The server asked us to leave, and we did.
+    GoAway {
+        /// What it would have closed with.
+        code: u32,
+    },
+    /// Nothing came for twice the ping interval, though we pinged.
+    Idle,
+    /// Handshake or welcome did not come in time.
+    HandshakeTimeout,
+}
+
+impl Reason {
+    /// Whether another attempt makes sense, by the code's range where there is one.
+    pub fn reconnects(&self) -> bool {
+        match self {
+            Reason::HandshakeRefused { status, .. } => {
+                matches!(status, 408 | 425 | 429 | 500..=599)
+            }
+            // A server of another version may be replaced while we wait; hammering it is what backoff prevents.
+            Reason::Protocol(_) => true,
+            Reason::Closed { code, .. } => close_code_reconnects(u32::from(*code)),
+            Reason::GoAway { code } => close_code_reconnects(*code),
+            Reason::Network(_)
+            | Reason::NameNotFound
+            | Reason::Ended
+            | Reason::Idle
+            | Reason::HandshakeTimeout => true,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Network(kind) => write!(f, "{kind}"),
+            Reason::NameNotFound => f.write_str("the host's name has no address"),
+            Reason::Ended => f.write_str("the server ended the connection"),
+            Reason::HandshakeRefused { status, .. } => {
+                write!(f, "the server answered the handshake with {status}")
+            }
+            Reason::Protocol(what) => write!(f, "not the protocol: {what}"),
+            Reason::Closed { code, reason } if reason.is_empty() => write!(f, "closed with {code}"),
+            Reason::Closed { code, reason } => write!(f, "closed with {code}: {reason}"),
+            Reason::GoAway { code } => write!(f, "the server asked to leave ({code})"),
+            Reason::Idle => f.write_str("nothing came from the server"),
+            Reason::HandshakeTimeout => f.write_str("the handshake took too long"),
+        }
+    }
+}
+
+/// Whether a client may come back after this close code: of ours by range, of RFC 6455 section 7.4.1 by meaning.
+pub fn close_code_reconnects(code: u32) -> bool {
+    match code {
+        1000 | 1001 | 1005 | 1006 | 1011..=1014 => true,
+        3000..=3499 | 4000..=4499 => true,
+        _ => false,
+    }
+}
+
+/// What happened. Messages, gaps and markers of one topic come in the log's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server has welcomed us.
+    Connected {
+        /// The server's name for the connection.
+        connection: u64,
+        /// The node's name, if it has one.
+        node: Option<String>,
+    },
+    /// A subscription holds.
+    Subscribed {
+        /// Which.
+        subscription: SubscriptionId,
+        /// Its topic or filter.
+        filter: Arc<str>,
+        /// For a topic: everything up to here is settled.
+        position: Option<Position>,
+        /// A replay follows, up to [`Event::CaughtUp`].
+        replaying: bool,
+    },
+    /// A message.
+    Message(Message),
+    /// Everything up to `position` was delivered or reported; live from here. Comes once after each
+    /// [`Event::Subscribed`] of a topic.
+    CaughtUp {
+        /// Which.
+        subscription: SubscriptionId,
+        /// Its topic.
+        filter: Arc<str>,
+        /// The settled position.
+        position: Position,
+        /// No gap was reported since the connection began: nothing is missing since the cursor that was asked for.
+        complete: bool,
+    },
+    /// Messages of this subscription are missing.
+    Gap {
+        /// Which.
+        subscription: SubscriptionId,
+        /// Its topic or filter.
+        filter: Arc<str>,
+        /// The last settled position before the hole; unknown for filters.
+        from: Option<Position>,
+        /// Everything up to and including this position is lost or unknown; unknown for filters.
+        to: Option<Position>,
+        /// Who says so, and why.
+        cause: GapCause,
+    },
+    /// The server left messages out on purpose.
+    Skipped {
+        /// Which.
+        subscription: SubscriptionId,
+        /// Its topic or filter.
+        filter: Arc<str>,
+        /// Exclusive.
+        from: u64,
+        /// Inclusive.
+        through: u64,
+        /// Why.
+        reason: SkipReason,
+    },
+    /// The server ended or refused a subscription for good; the session has forgotten it.
+    Unsubscribed {
+        /// Which.
+        subscription: SubscriptionId,
+        /// Its topic or filter.
+        filter: Arc<str>,
+        /// The refusal, or the unsubscribe code as its `code`; `None` when we asked for it.
+        error: Option<ServerError>,
+    },
+    /// The server complained about the connection as a whole; it usually closes next.
+    Error(ServerError),
+    /// The server asked us to leave.
+    GoAway {
+        /// What it will close with.
+        code: u32,
+        /// How long to stay away, in milliseconds.
+        return_after_ms: u64,
+        /// Where to return, best first; empty for the same address.
+        urls: Vec<String>,
+    },
+    /// The connection is lost. What was subscribed is kept and will be resumed from its cursors.
+    Disconnected {
+        /// Why.
+        reason: Reason,
+        /// Milliseconds until the next attempt; `None` when there will be none.
+        retry_in_ms: Option<u64>,
+    },
+}
+
+/// The answer to a request, by the request's number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A publication stands in the log.
+    Published(Published),
+    /// One page of history.
+    History(HistoryPage),
+    /// The server refused; nothing was done.
+    Refused(ServerError),
+    /// The connection was lost before the answer came: it may have been done or not. Never repeated by itself.
+    Unknown,
+}
+
+/// The acknowledgement of a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Where it stands.
+    pub position: Position,
+    /// The log had it already; the position is the first one's.
+    pub duplicate: bool,
+}
+
+/// One page of a topic's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryPage {
+    /// The log's epoch.
+    pub epoch: u64,
+    /// The partition's newest offset.
+    pub head: u64,
+    /// There is more behind the last message.
+    pub more: bool,
+    /// The messages, in the asked order.
+    pub messages: Vec<Message>,
+}
+
+/// What a session did, counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages given to the owner.
+    pub messages: u64,
+    /// Messages dropped because they were settled before.
+    pub duplicates: u64,
+    /// Messages dropped because the server sent them after a later one.
+    pub out_of_order: u64,
+    /// Gaps reported, of whatever cause.
+    pub gaps: u64,
+    /// Skipped markers reported.
+    pub skipped: u64,
+    /// Messages for an alias or filter that nobody here asked for.
+    pub unexpected: u64,
+    /// Connections that were welcomed.
+    pub connections: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_whether_to_come_back() {
+        for code in [1000, 1001, 1006, 1012, 3000, 3499, 4000, 4499] {
+            assert!(close_code_reconnects(code), "{code}");
+        }
+        for code in [1002, 1003, 1007, 1008, 1009, 1010, 1015, 2999, 3500, 3999, 4500, 4999, 5000] {
+            assert!(!close_code_reconnects(code), "{code}");
+        }
+        for code in wire::native::CloseCode::ALL {
+            assert_eq!(close_code_reconnects(u32::from(code.number())), code.reconnects());
+        }
+        let refused = |status| Reason::HandshakeRefused { status, retry_after_s: None };
+        assert!(refused(503).reconnects() && refused(429).reconnects());
+        assert!(!refused(401).reconnects() && !refused(404).reconnects());
+    }
+}

@@ -1,0 +1,373 @@
+//! From the server's bytes to events: WebSocket messages, native frames, and what each means for the subscriptions.
+//!
+//! Place: the inbound half of the session. Pure.
+
+use std::sync::Arc;
+
+use wire::Step;
+use wire::native::{
+    CaughtUp, ErrorFrame, Gap, GoAway, HistoryPage as PageFrame, Message as MessageFrame,
+    NamedMessage, Position, Published as PublishedFrame, Reference, ServerFrame, Skipped, Subscribed,
+    Unsubscribed, Welcome,
+};
+use wire::websocket::{CloseCode, Event as WebSocketEvent, Opcode, Role};
+
+use super::event::{
+    Answer, Event, GapCause, HistoryPage, Published, Reason, ServerError, SubscriptionId,
+};
+use super::subscriptions::message_of;
+use super::{Limits, Phase, ReturnPlan, Session};
+use crate::proof::Verdict;
+
+/// Delay before a refused subscription is asked for again: doubled for each refusal, up to the maximum.
+const RETRY_MS: u64 = 1_000;
+const RETRY_MS_MAX: u64 = 60_000;
+/// From this unsubscribe code on the client subscribes again.
+const RESUBSCRIBE_CODE: u32 = 2500;
+
+impl Session {
+    /// Takes whole units from the front of `bytes` and answers how many bytes they were.
+    pub(super) fn consume(&mut self, bytes: &mut [u8], now_ms: u64) -> Result<usize, Reason> {
+        let mut consumed = 0;
+        if self.phase == Phase::Upgrading {
+            match self.handshake.finish(bytes)? {
+                None => return Ok(0),
+                Some(head_bytes) => consumed = head_bytes,
+            }
+            self.greet(now_ms);
+        }
+        while consumed < bytes.len() && self.phase != Phase::Offline {
+            let mut assembler = self.assembler;
+            let mut assembly = std::mem::take(&mut self.assembly);
+            let step = assembler
+                .decode(
+                    &mut bytes[consumed..],
+                    Role::Client,
+                    self.settings.message_bytes_max,
+                    &mut assembly,
+                )
+                .map_err(|error| {
+                    self.send_close(error.close_code(), "", now_ms);
+                    Reason::Protocol(error.to_string())
+                })?;
+            let result = match step {
+                Step::More { .. } => {
+                    self.assembly = assembly;
+                    break;
+                }
+                Step::Done { value, consumed: frame_bytes } => {
+                    consumed += frame_bytes;
+                    self.websocket_event(value, now_ms)
+                }
+            };
+            self.assembly = if assembler.is_open() { assembly } else { Vec::new() };
+            self.assembler = assembler;
+            result?;
+        }
+        Ok(consumed)
+    }
+
+    fn websocket_event(
+        &mut self,
+        event: WebSocketEvent<'_>,
+        now_ms: u64,
+    ) -> Result<(), Reason> {
+        match event {
+            WebSocketEvent::Fragment | WebSocketEvent::Pong(_) => Ok(()),
+            WebSocketEvent::Ping(payload) => {
+                if self.phase != Phase::Closing {
+                    self.send_websocket(Opcode::Pong, payload, now_ms);
+                }
+                Ok(())
+            }
+            WebSocketEvent::Close(close) => {
+                self.send_close(close.code.unwrap_or(CloseCode::NORMAL), "", now_ms);
+                let code = close.code.unwrap_or(CloseCode::NO_STATUS).0;
+                Err(Reason::Closed { code, reason: close.reason.to_owned() })
+            }
+            WebSocketEvent::Text(_) => self.broken("a text message", now_ms),
+            WebSocketEvent::Binary(payload) => match ServerFrame::decode(payload) {
+                Ok(frame) => self.frame(frame, now_ms),
+                Err(error) => self.broken(&error.to_string(), now_ms),
+            },
+        }
+    }
+
+    fn frame(&mut self, frame: ServerFrame<'_>, now_ms: u64) -> Result<(), Reason> {
+        match (self.phase, &frame) {
+            (Phase::Closing, _) => return Ok(()),
+            (Phase::Greeting, ServerFrame::Welcome(_) | ServerFrame::Error(_))
+            | (Phase::Greeting, ServerFrame::GoAway(_)) => {}
+            (Phase::Greeting, _) => return self.broken("a frame before WELCOME", now_ms),
+            (_, ServerFrame::Welcome(_)) => return self.broken("a second WELCOME", now_ms),
+            _ => {}
+        }
+        match frame {
+            ServerFrame::Welcome(welcome) => self.welcome(&welcome, now_ms),
+            ServerFrame::Subscribed(subscribed) => self.subscribed(&subscribed),
+            ServerFrame::Unsubscribed(unsubscribed) => self.unsubscribed(&unsubscribed, now_ms),
+            ServerFrame::Message(message) => self.message(&message),
+            ServerFrame::NamedMessage(message) => self.named_message(&message),
+            ServerFrame::CaughtUp(caught_up) => self.caught_up(&caught_up),
+            ServerFrame::Gap(gap) => self.gap(&gap),
+            ServerFrame::Skipped(skipped) => self.skipped(&skipped),
+            ServerFrame::Published(published) => self.published(&published),
+            ServerFrame::HistoryPage(page) => self.history_page(&page),
+            ServerFrame::Error(error) => self.error(&error, now_ms),
+            ServerFrame::GoAway(go_away) => self.go_away(&go_away),
+            ServerFrame::Ping(token) => {
+                self.send(&wire::native::ClientFrame::Pong(token), now_ms);
+            }
+            ServerFrame::Pong(_) => {}
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, what: &str, now_ms: u64) -> Result<(), Reason> {
+        self.send_close(CloseCode::PROTOCOL_ERROR, "", now_ms);
+        Err(Reason::Protocol(what.to_owned()))
+    }
+
+    fn welcome(&mut self, welcome: &Welcome<'_>, now_ms: u64) {
+        self.limits = Limits {
+            ping_interval_ms: u64::from(welcome.ping_interval_s) * 1_000,
+            message_bytes_max: welcome.message_bytes_max,
+        };
+        self.set_phase(Phase::Ready, now_ms);
+        self.counters.connections += 1;
+        self.events.push_back(Event::Connected {
+            connection: welcome.connection,
+            node: welcome.node.map(str::to_owned),
+        });
+    }
+
+    fn subscribed(&mut self, frame: &Subscribed) {
+        let id = frame.subscription;
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return; // unsubscribed meanwhile: the answer to that follows
+        };
+        let was_granted = std::mem::replace(&mut subscription.was_granted, true);
+        subscription.refusals = 0;
+        let filter = subscription.filter.clone();
+        let (subscription_id, position) = (SubscriptionId(id), frame.plain.map(|plain| plain.through));
+        let Some(plain) = frame.plain else {
+            self.events.push_back(Event::Subscribed {
+                subscription: subscription_id,
+                filter: filter.clone(),
+                position,
+                replaying: frame.replaying,
+            });
+            if was_granted {
+                self.report_gap(id, filter, None, None, GapCause::Reconnected);
+            }
+            return;
+        };
+        subscription.proof.subscribed(plain.through);
+        self.subscriptions.set_alias(id, plain.alias);
+        self.events.push_back(Event::Subscribed {
+            subscription: subscription_id,
+            filter,
+            position,
+            replaying: frame.replaying,
+        });
+        if !frame.replaying {
+            self.caught_up(&CaughtUp { subscription: id, through: plain.through.offset });
+        }
+    }
+
+    fn message(&mut self, frame: &MessageFrame<'_>) {
+        let Some((id, verdict)) = self.subscriptions.judge(frame.alias, frame.prev, frame.offset)
+        else {
+            self.counters.unexpected += 1;
+            return;
+        };
+        match verdict {
+            Verdict::Duplicate => self.counters.duplicates += 1,
+            Verdict::OutOfOrder => self.counters.out_of_order += 1,
+            Verdict::Next | Verdict::Hole { .. } => {
+                let Some(subscription) = self.subscriptions.get(id) else { return };
+                let topic = subscription.filter.clone();
+                let position = subscription.position();
+                if let Verdict::Hole { from, to } = verdict {
+                    let to = Position { offset: to, ..position };
+                    self.report_gap(id, topic.clone(), Some(from), Some(to), GapCause::Unannounced);
+                }
+                let named = NamedMessage {
+                    topic: "",
+                    position,
+                    prev: frame.prev,
+                    retained: frame.retained,
+                    attributes: frame.attributes,
+                    payload: frame.payload,
+                };
+                self.counters.messages += 1;
+                self.events.push_back(Event::Message(message_of(Some(id), topic, &named)));
+            }
+        }
+    }
+
+    fn named_message(&mut self, frame: &NamedMessage<'_>) {
+        if !self.subscriptions.any_wild() {
+            self.counters.unexpected += 1;
+            return;
+        }
+        self.counters.messages += 1;
+        self.events.push_back(Event::Message(message_of(None, frame.topic.into(), frame)));
+    }
+
+    fn caught_up(&mut self, frame: &CaughtUp) {
+        let id = frame.subscription;
+        let Some(subscription) = self.subscriptions.get_mut(id) else { return };
+        let hole = subscription.proof.caught_up(frame.through);
+        let filter = subscription.filter.clone();
+        let position = subscription.position();
+        if let Some((from, to)) = hole {
+            let to = Position { offset: to, ..position };
+            self.report_gap(id, filter.clone(), Some(from), Some(to), GapCause::Unannounced);
+        }
+        let complete = self.subscriptions.get(id).is_some_and(|subscription| subscription.complete);
+        self.events.push_back(Event::CaughtUp {
+            subscription: SubscriptionId(id),
+            filter,
+            position,
+            complete,
+        });
+    }
+
+    fn gap(&mut self, frame: &Gap) {
+        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else { return };
+        let to = Position { epoch: frame.epoch, offset: frame.to };
+        let from = subscription.proof.gap(to);
+        let filter = subscription.filter.clone();
+        let cause = GapCause::Announced(frame.reason);
+        self.report_gap(frame.subscription, filter, from, Some(to), cause);
+    }
+
+    fn skipped(&mut self, frame: &Skipped) {
+        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else { return };
+        let filter = subscription.filter.clone();
+        if frame.partition.is_none()
+            && let Some((from, to)) = subscription.proof.skipped(frame.from, frame.through)
+        {
+            let to = Position { offset: to, ..from };
+            let cause = GapCause::Unannounced;
+            self.report_gap(frame.subscription, filter.clone(), Some(from), Some(to), cause);
+        }
+        self.counters.skipped += 1;
+        self.events.push_back(Event::Skipped {
+            subscription: SubscriptionId(frame.subscription),
+            filter,
+            from: frame.from,
+            through: frame.through,
+            reason: frame.reason,
+        });
+    }
+
+    fn report_gap(
+        &mut self,
+        id: u32,
+        filter: Arc<str>,
+        from: Option<Position>,
+        to: Option<Position>,
+        cause: GapCause,
+    ) {
+        if let Some(subscription) = self.subscriptions.get_mut(id) {
+            subscription.complete = false;
+        }
+        self.counters.gaps += 1;
+        let subscription = SubscriptionId(id);
+        self.events.push_back(Event::Gap { subscription, filter, from, to, cause });
+    }
+
+    fn published(&mut self, frame: &PublishedFrame) {
+        let answer =
+            Published { position: frame.position, duplicate: frame.duplicate };
+        self.answer(frame.request, Answer::Published(answer));
+    }
+
+    fn history_page(&mut self, frame: &PageFrame<'_>) {
+        let Some(topic) = self.handshake.take_history(frame.request) else { return };
+        let messages = frame
+            .records
+            .iter()
+            .map(|record| {
+                let named = NamedMessage {
+                    topic: "",
+                    position: Position { epoch: frame.epoch, offset: record.offset },
+                    prev: record.prev,
+                    retained: record.retained,
+                    attributes: record.attributes,
+                    payload: record.payload,
+                };
+                let mut message = message_of(None, topic.clone(), &named);
+                message.time_ms = Some(record.time_ms);
+                message
+            })
+            .collect();
+        let page =
+            HistoryPage { epoch: frame.epoch, head: frame.head, more: frame.more, messages };
+        self.answer(frame.request, Answer::History(page));
+    }
+
+    fn error(&mut self, frame: &ErrorFrame<'_>, now_ms: u64) {
+        let error = ServerError {
+            code: frame.code,
+            temporary: frame.temporary,
+            message: frame.message.to_owned(),
+            restart: frame.restart,
+            limit: frame.limit,
+        };
+        match frame.reference {
+            Reference::Connection => self.events.push_back(Event::Error(error)),
+            Reference::Request(request) => {
+                self.handshake.take_history(request);
+                self.answer(request, Answer::Refused(error));
+            }
+            Reference::Subscription(id) => self.refused(id, error, now_ms),
+        }
+    }
+
+    fn unsubscribed(&mut self, frame: &Unsubscribed, now_ms: u64) {
+        let temporary = frame.code >= RESUBSCRIBE_CODE;
+        let error = ServerError {
+            code: frame.code,
+            temporary,
+            message: "the server ended the subscription".to_owned(),
+            restart: None,
+            limit: None,
+        };
+        self.refused(frame.subscription, error, now_ms);
+    }
+
+    /// A subscription does not hold: it is asked for again later, or given up.
+    fn refused(&mut self, id: u32, error: ServerError, now_ms: u64) {
+        let Some(subscription) = self.subscriptions.get_mut(id) else { return };
+        if error.temporary {
+            let delay_ms = (RETRY_MS << subscription.refusals.min(6)).min(RETRY_MS_MAX);
+            subscription.refusals += 1;
+            subscription.retry_at_ms = Some(now_ms + delay_ms);
+            subscription.proof.connection_lost();
+            return;
+        }
+        if let Some(gone) = self.subscriptions.remove(id) {
+            self.events.push_back(Event::Unsubscribed {
+                subscription: SubscriptionId(id),
+                filter: gone.filter,
+                error: Some(error),
+            });
+        }
+    }
+
+    fn go_away(&mut self, frame: &GoAway<'_>) {
+        let plan = ReturnPlan {
+            after_ms: frame.return_after_ms,
+            urls: frame.urls.iter().map(str::to_owned).collect(),
+        };
+        self.events.push_back(Event::GoAway {
+            code: frame.code,
+            return_after_ms: plan.after_ms,
+            urls: plan.urls.clone(),
+        });
+        self.return_plan = Some((frame.code, plan));
+    }
+}

@@ -1,0 +1,592 @@
+//! One client's conversation with a node, without I/O: bytes and commands in, bytes and events out.
+//!
+//! Place: between a socket and an application. [`crate::Client`] is one shell over it; a program with a loop of its own
+//! drives it directly. Time (milliseconds of any steady clock) and the seed are arguments, so that the same inputs give
+//! the same outputs.
+//!
+//! Invariants: subscriptions and their cursors outlive connections; a request that was sent and not answered when the
+//! connection ends becomes [`Answer::Unknown`] and is never sent again; whatever the peer sends ends in an event or in a
+//! [`Reason`], never in a panic; buffers are bounded by [`Settings`].
+
+mod event;
+mod handshake;
+mod inbound;
+mod subscriptions;
+
+use std::collections::VecDeque;
+
+use stdx::prng::Prng;
+use wire::native::{
+    Attributes, ClientFrame, Hello, History, Position, Start, Subscribe, TOPIC_BYTES_MAX, Tag,
+    Unsubscribe, encode_publish_head,
+};
+use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
+
+pub use event::{
+    Answer, Counters, Event, GapCause, HistoryPage, Message, Published, Reason, ServerError,
+    SubscriptionId, close_code_reconnects,
+};
+use subscriptions::Subscriptions;
+
+/// Bytes of SUBSCRIBE items that go into one frame.
+const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
+
+/// How a session behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The bearer token.
+    pub token: Option<String>,
+    /// The client's name, for operators.
+    pub name: Option<String>,
+    /// Seconds between signs of life that we wish; 0 leaves it to the server.
+    pub ping_interval_s: u32,
+    /// The longest message that we take from the server, in bytes.
+    pub message_bytes_max: usize,
+    /// Requests that may wait for their answers.
+    pub inflight_max: usize,
+    /// How long handshake and welcome may take, in milliseconds.
+    pub handshake_timeout_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            token: None,
+            name: None,
+            ping_interval_s: 0,
+            message_bytes_max: 16 * 1024 * 1024,
+            inflight_max: 1024,
+            handshake_timeout_ms: 10_000,
+        }
+    }
+}
+
+/// What to publish beside topic and payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PublishOptions {
+    /// The media type.
+    pub content_type: Option<String>,
+    /// Key and value pairs.
+    pub tags: Vec<(String, String)>,
+    /// Keep it as the topic's retained message; an empty payload then clears it.
+    pub retain: bool,
+}
+
+/// Which part of a topic's history to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// Go on behind this position (before it when `reverse`); without it, from the oldest (newest) record.
+    pub position: Option<Position>,
+    /// Newest first.
+    pub reverse: bool,
+    /// The most messages; 0 leaves it to the server.
+    pub messages_max: u32,
+}
+
+/// Why a command was not taken; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// There is no welcomed connection now.
+    NotConnected,
+    /// [`Settings::inflight_max`] requests wait for their answers.
+    InflightFull,
+    /// A topic or filter has 1 to 255 bytes.
+    TopicLength(usize),
+    /// The payload exceeds what the server takes.
+    MessageTooLarge {
+        /// The server's limit in bytes.
+        bytes_max: u64,
+    },
+    /// The filter is subscribed already.
+    AlreadySubscribed,
+}
+
+impl std::fmt::Display for CommandError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CommandError::NotConnected => f.write_str("not connected"),
+            CommandError::InflightFull => f.write_str("too many requests wait for their answers"),
+            CommandError::TopicLength(bytes) => {
+                write!(f, "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}")
+            }
+            CommandError::MessageTooLarge { bytes_max } => {
+                write!(f, "the server takes payloads up to {bytes_max} bytes")
+            }
+            CommandError::AlreadySubscribed => f.write_str("this filter is subscribed already"),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// When and where the server wants us back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReturnPlan {
+    /// Milliseconds to stay away.
+    pub after_ms: u64,
+    /// Where to, best first; empty for the same address.
+    pub urls: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Offline,
+    Upgrading,
+    Greeting,
+    Ready,
+    /// Our close frame is out; nothing more is sent.
+    Closing,
+}
+
+/// The state machine. One for each client, for all its connections in turn.
+#[derive(Debug)]
+pub struct Session {
+    settings: Settings,
+    random: Prng,
+    phase: Phase,
+    phase_since_ms: u64,
+    handshake: handshake::Handshake,
+    assembler: Assembler,
+    assembly: Vec<u8>,
+    /// The unfinished frame of the last receive; empty otherwise.
+    tail: Vec<u8>,
+    out: Vec<u8>,
+    out_start: usize,
+    subscriptions: Subscriptions,
+    /// Requests that wait for their answers, in order of their numbers.
+    inflight: VecDeque<u32>,
+    last_request: u32,
+    events: VecDeque<Event>,
+    answers: VecDeque<(u32, Answer)>,
+    limits: Limits,
+    last_received_ms: u64,
+    last_sent_ms: u64,
+    last_ping_ms: u64,
+    return_plan: Option<(u32, ReturnPlan)>,
+    counters: Counters,
+}
+
+/// What WELCOME said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limits {
+    ping_interval_ms: u64,
+    message_bytes_max: u64,
+}
+
+impl Session {
+    /// A session without a connection. `seed` feeds masking keys and nonces; it must not be guessable.
+    pub fn new(settings: Settings, seed: u64) -> Session {
+        Session {
+            settings,
+            random: Prng::new(seed),
+            phase: Phase::Offline,
+            phase_since_ms: 0,
+            handshake: handshake::Handshake::default(),
+            assembler: Assembler::new(),
+            assembly: Vec::new(),
+            tail: Vec::new(),
+            out: Vec::new(),
+            out_start: 0,
+            subscriptions: Subscriptions::default(),
+            inflight: VecDeque::new(),
+            last_request: 0,
+            events: VecDeque::new(),
+            answers: VecDeque::new(),
+            limits: Limits::default(),
+            last_received_ms: 0,
+            last_sent_ms: 0,
+            last_ping_ms: 0,
+            return_plan: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A byte stream to `host` (as in the `Host` field) is established: begins the handshake for `target`.
+    pub fn connected(&mut self, host: &str, target: &str, now_ms: u64) {
+        self.forget_connection();
+        self.set_phase(Phase::Upgrading, now_ms);
+        self.last_received_ms = now_ms;
+        self.last_sent_ms = now_ms;
+        let mut nonce = [0; 16];
+        self.random.fill(&mut nonce);
+        self.handshake.begin(host, target, nonce, &mut self.out);
+    }
+
+    /// Bytes came from the server. They are all taken; frames are unmasked and judged in place.
+    ///
+    /// # Errors
+    /// The connection is of no further use: write what is left of [`Session::output`] if possible, close, and call
+    /// [`Session::disconnected`] with the reason.
+    pub fn receive(&mut self, bytes: &mut [u8], now_ms: u64) -> Result<(), Reason> {
+        if !bytes.is_empty() {
+            self.last_received_ms = now_ms;
+        }
+        if self.tail.is_empty() {
+            let consumed = self.consume(bytes, now_ms)?;
+            self.tail.extend_from_slice(&bytes[consumed..]);
+            return Ok(());
+        }
+        let mut tail = std::mem::take(&mut self.tail);
+        tail.extend_from_slice(bytes);
+        let consumed = self.consume(&mut tail, now_ms)?;
+        tail.drain(..consumed);
+        if tail.is_empty() && tail.capacity() > 64 * 1024 {
+            tail = Vec::new();
+        }
+        self.tail = tail;
+        Ok(())
+    }
+
+    /// The connection is gone. Requests without answers become unknown; subscriptions stay. The owner decides when
+    /// to return and says so with `retry_in_ms`.
+    pub fn disconnected(&mut self, reason: Reason, retry_in_ms: Option<u64>) {
+        self.forget_connection();
+        self.phase = Phase::Offline;
+        self.events.push_back(Event::Disconnected { reason, retry_in_ms });
+    }
+
+    /// Subscribes to a topic or filter; on every further connection it is subscribed again, from its cursor.
+    ///
+    /// # Errors
+    /// [`CommandError::TopicLength`], [`CommandError::AlreadySubscribed`].
+    pub fn subscribe(
+        &mut self,
+        filter: &str,
+        start: Start,
+        fail_on_gap: bool,
+        now_ms: u64,
+    ) -> Result<SubscriptionId, CommandError> {
+        check_length(filter)?;
+        let id = self
+            .subscriptions
+            .add(filter, start, fail_on_gap)
+            .ok_or(CommandError::AlreadySubscribed)?;
+        if matches!(self.phase, Phase::Greeting | Phase::Ready) {
+            self.send_subscribe(&[id], now_ms);
+        }
+        Ok(SubscriptionId(id))
+    }
+
+    /// Ends a subscription. Messages that are on their way are dropped.
+    pub fn unsubscribe(&mut self, subscription: SubscriptionId, now_ms: u64) {
+        let Some(gone) = self.subscriptions.remove(subscription.0) else { return };
+        if matches!(self.phase, Phase::Greeting | Phase::Ready) {
+            let ids = [subscription.0];
+            self.send(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: (&ids).into() }), now_ms);
+        }
+        self.events.push_back(Event::Unsubscribed {
+            subscription,
+            filter: gone.filter,
+            error: None,
+        });
+    }
+
+    /// Publishes. With `acknowledge` the answer comes under the number returned, which is otherwise 0.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was sent.
+    pub fn publish(
+        &mut self,
+        topic: &str,
+        payload: &[u8],
+        options: &PublishOptions,
+        acknowledge: bool,
+        now_ms: u64,
+    ) -> Result<u32, CommandError> {
+        check_length(topic)?;
+        self.check_ready(acknowledge)?;
+        if payload.len() as u64 > self.limits.message_bytes_max {
+            return Err(CommandError::MessageTooLarge { bytes_max: self.limits.message_bytes_max });
+        }
+        let request = if acknowledge { self.next_request() } else { 0 };
+        let tags: Vec<Tag<'_>> =
+            options.tags.iter().map(|(key, value)| Tag { key, value }).collect();
+        let attributes = Attributes {
+            content_type: options.content_type.as_deref(),
+            tags: tags.as_slice().into(),
+        };
+        let mut frame = Vec::with_capacity(payload.len() + topic.len() + 16);
+        encode_publish_head(request, topic, options.retain, &attributes, &mut frame);
+        frame.extend_from_slice(payload);
+        self.send_binary(&frame, now_ms);
+        Ok(request)
+    }
+
+    /// Asks for one page of a topic's history. The answer comes under the number returned.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was sent.
+    pub fn history(
+        &mut self,
+        topic: &str,
+        options: &HistoryOptions,
+        now_ms: u64,
+    ) -> Result<u32, CommandError> {
+        check_length(topic)?;
+        self.check_ready(true)?;
+        let request = self.next_request();
+        self.send(
+            &ClientFrame::History(History {
+                request,
+                topic,
+                reverse: options.reverse,
+                position: options.position,
+                records_max: options.messages_max,
+                bytes_max: 0,
+            }),
+            now_ms,
+        );
+        self.handshake.note_history(request, topic);
+        Ok(request)
+    }
+
+    /// Says goodbye (close code 1000). The owner writes the output and closes.
+    pub fn close(&mut self, now_ms: u64) {
+        if matches!(self.phase, Phase::Greeting | Phase::Ready) {
+            self.send_close(CloseCode::NORMAL, "", now_ms);
+        }
+    }
+
+    /// Time has passed: pings when nothing was sent for long, asks again for what was refused for the moment.
+    ///
+    /// # Errors
+    /// As for [`Session::receive`]: the handshake took too long, or the server is silent.
+    pub fn tick(&mut self, now_ms: u64) -> Result<(), Reason> {
+        match self.phase {
+            Phase::Offline => Ok(()),
+            Phase::Upgrading | Phase::Greeting | Phase::Closing => {
+                if now_ms >= self.phase_since_ms + self.settings.handshake_timeout_ms {
+                    return Err(Reason::HandshakeTimeout);
+                }
+                Ok(())
+            }
+            Phase::Ready => {
+                let interval_ms = self.limits.ping_interval_ms;
+                if interval_ms > 0 {
+                    if now_ms >= self.last_received_ms.saturating_add(2 * interval_ms) {
+                        return Err(Reason::Idle);
+                    }
+                    if now_ms >= self.ping_due_ms() {
+                        self.send(&ClientFrame::Ping(now_ms), now_ms);
+                        self.last_ping_ms = now_ms;
+                    }
+                }
+                let due = self.subscriptions.take_due(now_ms);
+                self.send_subscribe(&due, now_ms);
+                Ok(())
+            }
+        }
+    }
+
+    /// When [`Session::tick`] is next of use; `None` when only bytes or commands change anything.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Offline => None,
+            Phase::Upgrading | Phase::Greeting | Phase::Closing => {
+                Some(self.phase_since_ms + self.settings.handshake_timeout_ms)
+            }
+            Phase::Ready => {
+                let ping = (self.limits.ping_interval_ms > 0).then(|| {
+                    let idle_at =
+                        self.last_received_ms.saturating_add(2 * self.limits.ping_interval_ms);
+                    self.ping_due_ms().min(idle_at)
+                });
+                [ping, self.subscriptions.next_retry_ms()].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Bytes to write to the server.
+    pub fn output(&self) -> &[u8] {
+        &self.out[self.out_start..]
+    }
+
+    /// So many bytes of the output were written.
+    ///
+    /// # Panics
+    /// If there were fewer.
+    pub fn written(&mut self, bytes: usize) {
+        assert!(bytes <= self.output().len(), "more written than there was");
+        self.out_start += bytes;
+        if self.out_start == self.out.len() {
+            self.out.clear();
+            self.out_start = 0;
+            self.out.shrink_to(64 * 1024);
+        } else if self.out_start > 64 * 1024 {
+            self.out.drain(..self.out_start);
+            self.out_start = 0;
+        }
+    }
+
+    /// The next event.
+    pub fn take_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next answer to a request, with the request's number.
+    pub fn take_answer(&mut self) -> Option<(u32, Answer)> {
+        self.answers.pop_front()
+    }
+
+    /// Whether the server has welcomed us and requests can be sent.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready && self.return_plan.is_none()
+    }
+
+    /// Whether another request that wants an answer can be sent now.
+    pub fn has_room(&self) -> bool {
+        self.is_ready() && self.inflight.len() < self.settings.inflight_max
+    }
+
+    /// Requests that wait for their answers.
+    pub fn inflight(&self) -> usize {
+        self.inflight.len()
+    }
+
+    /// The server asked us to leave: once nothing is in flight the owner closes and comes back by this plan.
+    pub fn return_plan(&self) -> Option<&ReturnPlan> {
+        self.return_plan.as_ref().map(|(_, plan)| plan)
+    }
+
+    /// The reason to give when leaving by the [`Session::return_plan`].
+    pub fn return_reason(&self) -> Option<Reason> {
+        self.return_plan.as_ref().map(|(code, _)| Reason::GoAway { code: *code })
+    }
+
+    /// How many subscriptions there are.
+    pub fn subscriptions_count(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// The cursor of a subscription to a topic: what to resume from in another run.
+    pub fn cursor(&self, subscription: SubscriptionId) -> Option<Position> {
+        self.subscriptions.get(subscription.0)?.proof.cursor()
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn set_phase(&mut self, phase: Phase, now_ms: u64) {
+        self.phase = phase;
+        self.phase_since_ms = now_ms;
+    }
+
+    fn forget_connection(&mut self) {
+        self.subscriptions.connection_lost();
+        self.assembler = Assembler::new();
+        self.assembly = Vec::new();
+        self.tail = Vec::new();
+        self.out.clear();
+        self.out_start = 0;
+        self.limits = Limits::default();
+        self.return_plan = None;
+        for request in self.inflight.drain(..) {
+            self.answers.push_back((request, Answer::Unknown));
+        }
+        self.handshake.forget();
+    }
+
+    /// HELLO and all subscriptions, in one go and without waiting for the welcome.
+    fn greet(&mut self, now_ms: u64) {
+        let (token, name) = (self.settings.token.take(), self.settings.name.take());
+        self.send(
+            &ClientFrame::Hello(Hello {
+                ping_interval_s: self.settings.ping_interval_s,
+                token: token.as_deref(),
+                name: name.as_deref(),
+            }),
+            now_ms,
+        );
+        (self.settings.token, self.settings.name) = (token, name);
+        self.set_phase(Phase::Greeting, now_ms);
+        let ids = self.subscriptions.ids();
+        self.send_subscribe(&ids, now_ms);
+    }
+
+    fn send_subscribe(&mut self, ids: &[u32], now_ms: u64) {
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        for (place, id) in ids.iter().enumerate() {
+            if let Some(subscription) = self.subscriptions.get(*id) {
+                items.push(subscription.item(*id));
+                bytes += subscription.filter.len() + 32;
+            }
+            if !items.is_empty() && (bytes >= SUBSCRIBE_FRAME_BYTES || place + 1 == ids.len()) {
+                let mut frame = Vec::with_capacity(bytes);
+                ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() })
+                    .encode(&mut frame);
+                frames.push(frame);
+                items.clear();
+                bytes = 0;
+            }
+        }
+        for frame in frames {
+            self.send_binary(&frame, now_ms);
+        }
+    }
+
+    fn send(&mut self, frame: &ClientFrame<'_>, now_ms: u64) {
+        let mut bytes = Vec::with_capacity(64);
+        frame.encode(&mut bytes);
+        self.send_binary(&bytes, now_ms);
+    }
+
+    fn send_binary(&mut self, payload: &[u8], now_ms: u64) {
+        self.send_websocket(Opcode::Binary, payload, now_ms);
+    }
+
+    fn send_websocket(&mut self, opcode: Opcode, payload: &[u8], now_ms: u64) {
+        let mut key = [0; 4];
+        self.random.fill(&mut key);
+        frame::encode(&mut self.out, true, opcode, payload, Some(key));
+        self.last_sent_ms = now_ms;
+    }
+
+    fn send_close(&mut self, code: CloseCode, reason: &str, now_ms: u64) {
+        if self.phase != Phase::Closing {
+            self.send_websocket(Opcode::Close, ClosePayload::new(code, reason).as_bytes(), now_ms);
+            self.set_phase(Phase::Closing, now_ms);
+        }
+    }
+
+    /// Three quarters of the interval after the older of the last signs of life in the two directions.
+    fn ping_due_ms(&self) -> u64 {
+        let early_ms = self.limits.ping_interval_ms * 3 / 4;
+        let silent_since_ms = self.last_sent_ms.min(self.last_received_ms);
+        silent_since_ms.max(self.last_ping_ms).saturating_add(early_ms)
+    }
+
+    fn check_ready(&self, acknowledge: bool) -> Result<(), CommandError> {
+        if !self.is_ready() {
+            return Err(CommandError::NotConnected);
+        }
+        if acknowledge && self.inflight.len() >= self.settings.inflight_max {
+            return Err(CommandError::InflightFull);
+        }
+        Ok(())
+    }
+
+    fn next_request(&mut self) -> u32 {
+        self.last_request = self.last_request.checked_add(1).unwrap_or(1);
+        self.inflight.push_back(self.last_request);
+        self.last_request
+    }
+
+    fn answer(&mut self, request: u32, answer: Answer) {
+        // Answers come nearly in order, so the search is short.
+        if let Some(place) = self.inflight.iter().position(|waiting| *waiting == request) {
+            self.inflight.remove(place);
+            self.answers.push_back((request, answer));
+        }
+    }
+}
+
+fn check_length(topic: &str) -> Result<(), CommandError> {
+    match topic.len() {
+        1..=TOPIC_BYTES_MAX => Ok(()),
+        bytes => Err(CommandError::TopicLength(bytes)),
+    }
+}

@@ -1,0 +1,201 @@
+//! The session's subscriptions: what was asked for, how far each has come, and which alias stands for which.
+//!
+//! Place: between the frames and the events. Pure. They outlive connections; aliases do not.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use wire::native::{Position, Start, SubscribeItem, SubscribeRequest};
+
+use super::event::{Message, SubscriptionId};
+use crate::proof::{Proof, Verdict};
+
+/// One subscription.
+#[derive(Clone, Debug)]
+pub(super) struct Subscription {
+    pub(super) filter: Arc<str>,
+    pub(super) start: Start,
+    pub(super) fail_on_gap: bool,
+    pub(super) proof: Proof,
+    /// It has been granted once, so that a filter's new grant means a possible hole.
+    pub(super) was_granted: bool,
+    /// No gap since the present connection began.
+    pub(super) complete: bool,
+    pub(super) alias: Option<u32>,
+    /// To be asked for again at this time, after a temporary refusal.
+    pub(super) retry_at_ms: Option<u64>,
+    pub(super) refusals: u32,
+}
+
+/// All of them, by number: the order of asking.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Subscriptions {
+    by_id: BTreeMap<u32, Subscription>,
+    by_alias: HashMap<u32, u32>,
+    by_filter: HashMap<Arc<str>, u32>,
+    last_id: u32,
+}
+
+/// Whether a name is a filter with wildcards.
+pub(super) fn is_wild(filter: &str) -> bool {
+    filter.split('/').any(|level| level == "+" || level == "#")
+}
+
+impl Subscriptions {
+    pub(super) fn add(&mut self, filter: &str, start: Start, fail_on_gap: bool) -> Option<u32> {
+        let filter: Arc<str> = filter.into();
+        if self.by_filter.contains_key(&filter) {
+            return None;
+        }
+        self.last_id += 1;
+        let proof = match start {
+            Start::Since(position) => Proof::resume_at(position),
+            _ => Proof::default(),
+        };
+        self.by_filter.insert(filter.clone(), self.last_id);
+        self.by_id.insert(
+            self.last_id,
+            Subscription {
+                filter,
+                start,
+                fail_on_gap,
+                proof,
+                was_granted: false,
+                complete: true,
+                alias: None,
+                retry_at_ms: None,
+                refusals: 0,
+            },
+        );
+        Some(self.last_id)
+    }
+
+    pub(super) fn remove(&mut self, id: u32) -> Option<Subscription> {
+        let gone = self.by_id.remove(&id)?;
+        self.by_filter.remove(&gone.filter);
+        if let Some(alias) = gone.alias
+            && self.by_alias.get(&alias) == Some(&id)
+        {
+            self.by_alias.remove(&alias);
+        }
+        Some(gone)
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Subscription> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Subscription> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.by_id.keys().copied().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether some filter with wildcards is subscribed, so that named messages are expected.
+    pub(super) fn any_wild(&self) -> bool {
+        self.by_id.values().any(|subscription| is_wild(&subscription.filter))
+    }
+
+    /// The alias now stands for this subscription, whatever it stood for before.
+    pub(super) fn set_alias(&mut self, id: u32, alias: u32) {
+        if let Some(old) = self.by_alias.insert(alias, id)
+            && old != id
+            && let Some(old) = self.by_id.get_mut(&old)
+        {
+            old.alias = None;
+        }
+        if let Some(subscription) = self.by_id.get_mut(&id) {
+            subscription.alias = Some(alias);
+        }
+    }
+
+    /// The connection is gone, and the aliases with it.
+    pub(super) fn connection_lost(&mut self) {
+        self.by_alias.clear();
+        for subscription in self.by_id.values_mut() {
+            subscription.alias = None;
+            subscription.complete = true;
+            subscription.retry_at_ms = None;
+            subscription.proof.connection_lost();
+        }
+    }
+
+    /// Judges a message of a plain topic: its subscription, the verdict, and the epoch.
+    pub(super) fn judge(&mut self, alias: u32, prev: u64, offset: u64) -> Option<(u32, Verdict)> {
+        let id = *self.by_alias.get(&alias)?;
+        let subscription = self.by_id.get_mut(&id)?;
+        Some((id, subscription.proof.message(prev, offset)))
+    }
+
+    /// When the next refused subscription is to be asked for again.
+    pub(super) fn next_retry_ms(&self) -> Option<u64> {
+        self.by_id.values().filter_map(|subscription| subscription.retry_at_ms).min()
+    }
+
+    /// Takes those whose time has come.
+    pub(super) fn take_due(&mut self, now_ms: u64) -> Vec<u32> {
+        let mut due = Vec::new();
+        for (id, subscription) in &mut self.by_id {
+            if subscription.retry_at_ms.is_some_and(|at| at <= now_ms) {
+                subscription.retry_at_ms = None;
+                due.push(*id);
+            }
+        }
+        due
+    }
+}
+
+impl Subscription {
+    /// What to ask the server for now: from the cursor on where there is one.
+    pub(super) fn item(&self, id: u32) -> SubscribeItem<'_> {
+        let start = match self.proof.cursor() {
+            Some(position) => Start::Since(position),
+            None if self.was_granted => Start::Live,
+            None => self.start,
+        };
+        SubscribeItem::new(
+            id,
+            SubscribeRequest {
+                filter: &self.filter,
+                start,
+                fail_on_gap: self.fail_on_gap,
+                replay_credit: None,
+            },
+        )
+    }
+
+    /// The cursor, or the zero position where there is none.
+    pub(super) fn position(&self) -> Position {
+        self.proof.cursor().unwrap_or_default()
+    }
+}
+
+/// The owned form of what came for `subscription`.
+pub(super) fn message_of(
+    subscription: Option<u32>,
+    topic: Arc<str>,
+    message: &wire::native::NamedMessage<'_>,
+) -> Message {
+    Message {
+        subscription: subscription.map(SubscriptionId),
+        topic,
+        position: message.position,
+        prev: message.prev,
+        payload: message.payload.to_vec(),
+        content_type: message.attributes.content_type.map(str::to_owned),
+        tags: message
+            .attributes
+            .tags
+            .iter()
+            .map(|tag| (tag.key.to_owned(), tag.value.to_owned()))
+            .collect(),
+        retained: message.retained == wire::native::Retained::Yes,
+        time_ms: None,
+    }
+}

@@ -1,0 +1,138 @@
+//! Where a node is: `ws://host:port/path` taken apart.
+//!
+//! Place: from the options to the connect and the handshake's request line. Pure.
+
+use std::fmt;
+
+/// The port of a bare `host`, without a scheme.
+pub const PORT: u16 = 8800;
+/// The native protocol's resource.
+pub const TARGET: &str = "/crore";
+
+/// One address of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Name or address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Path and query for the request line; [`TARGET`] where the URL has none.
+    pub target: String,
+}
+
+/// A URL that cannot be used; the text says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidUrl(String);
+
+impl fmt::Display for InvalidUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidUrl {}
+
+impl Endpoint {
+    /// Reads `ws://host[:port][/path][?query]`; `http://` means the same, and without a scheme the port is
+    /// [`PORT`] instead of 80.
+    ///
+    /// # Errors
+    /// Another scheme (TLS among them, which this client does not speak), no host, a bad port, characters that
+    /// may not be in a request line.
+    pub fn parse(url: &str) -> Result<Endpoint, InvalidUrl> {
+        let invalid = |why: &str| InvalidUrl(format!("`{url}`: {why}"));
+        let (rest, default_port) = match url.split_once("://") {
+            None => (url, PORT),
+            Some(("ws" | "http", rest)) => (rest, 80),
+            Some(("wss" | "https", _)) => return Err(invalid("TLS is not spoken by this client")),
+            Some(_) => return Err(invalid("the scheme is not ws or http")),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let cut = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(cut);
+        if authority.contains('@') {
+            return Err(invalid("user and password do not belong into the URL"));
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(bracketed) => {
+                let (host, after) =
+                    bracketed.split_once(']').ok_or_else(|| invalid("`[` without `]`"))?;
+                (host, after.strip_prefix(':').or((!after.is_empty()).then_some("?")))
+            }
+            None => match authority.rsplit_once(':') {
+                Some((host, _)) if host.contains(':') => {
+                    return Err(invalid("an IPv6 address is written in brackets"));
+                }
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let port = match port {
+            None => default_port,
+            Some(text) => text.parse().map_err(|_| invalid("the port is not a number"))?,
+        };
+        if host.is_empty() {
+            return Err(invalid("there is no host"));
+        }
+        if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(invalid("characters must be percent-encoded"));
+        }
+        let target = match target {
+            "" | "/" => TARGET.to_owned(),
+            query if query.starts_with('?') => format!("{TARGET}{query}"),
+            path => path.to_owned(),
+        };
+        Ok(Endpoint { host: host.to_owned(), port, target })
+    }
+
+    /// Host and port as the `Host` field wants them.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ws://{}{}", self.authority(), self.target)
+    }
+}
+
+impl std::str::FromStr for Endpoint {
+    type Err = InvalidUrl;
+
+    fn from_str(url: &str) -> Result<Endpoint, InvalidUrl> {
+        Endpoint::parse(url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        fn check(url: &str, shown: Option<&str>) {
+            let read = Endpoint::parse(url).ok().map(|endpoint| endpoint.to_string());
+            assert_eq!(read.as_deref(), shown, "{url}");
+        }
+        check("localhost", Some("ws://localhost:8800/crore"));
+        check("localhost:9", Some("ws://localhost:9/crore"));
+        check("ws://node", Some("ws://node:80/crore"));
+        check("http://node:8800/", Some("ws://node:8800/crore"));
+        check("ws://node:8800/other?a=b", Some("ws://node:8800/other?a=b"));
+        check("ws://node?a=b", Some("ws://node:80/crore?a=b"));
+        check("ws://[::1]:8800", Some("ws://[::1]:8800/crore"));
+        check("[::1]", Some("ws://[::1]:8800/crore"));
+        check("ws://node/x#fragment", Some("ws://node:80/x"));
+        for wrong in [
+            "", "ws://", "wss://node", "ftp://node", "node:port", "node:99999", "::1", "[::1",
+            "[::1]x", "ws://a b", "ws://node/\r\n", "ws://u:p@node", "ws://node/é",
+        ] {
+            check(wrong, None);
+        }
+    }
+}
