@@ -1,2 +1,91 @@
-//! xtask
-fn main() {}
+//! The project's own commands, reached as `cargo xtask <command>`.
+//!
+//! `ci` is the gate: the continuous integration runs it and nothing else, and so does everybody before a
+//! commit. The other commands are its parts, for use by hand. Nothing here is on a message's path.
+//!
+//! Invariants: a step that runs no test fails; a tool that is missing is installed or named, never skipped.
+
+#![forbid(unsafe_code)]
+
+mod ci;
+mod generate;
+mod python2;
+mod setup;
+mod shell;
+mod steps;
+mod tally;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  ci [--all] [--only STEP]  run the gate; --all adds the slow suites, --only runs one step
+  ci --list                 name the steps
+  tidy                      check the house rules of the sources
+  generate [--check]        write the generated files, or only compare them
+  setup                     install what the tests need (Debian packages, npm and Python packages)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the command that the arguments name. False: it ran, and found something wrong.
+fn dispatch(arguments: &[String]) -> Result<bool> {
+    let workspace = shell::Workspace::locate()?;
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci", options @ ..] => {
+            let Some(selection) = selection(options)? else {
+                print!("{}", ci::list());
+                return Ok(true);
+            };
+            Ok(ci::run(&workspace, &selection))
+        }
+        ["tidy"] => {
+            let violations = tidy::check(&tidy::Tree::load(&workspace.root)?);
+            violations
+                .iter()
+                .for_each(|violation| println!("{violation}"));
+            Ok(violations.is_empty())
+        }
+        ["generate"] => generate::write(&workspace.root).map(|()| true),
+        ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),
+        ["setup"] => setup::everything(&workspace).map(|()| true),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        _ => bail!("no such command\n\n{USAGE}"),
+    }
+}
+
+/// The steps that `ci`'s options select, or nothing where only their names are wanted.
+fn selection(options: &[&str]) -> Result<Option<ci::Selection>> {
+    let mut selection = ci::Selection::default();
+    let mut rest = options.iter();
+    while let Some(option) = rest.next() {
+        match *option {
+            "--list" => return Ok(None),
+            "--all" => selection.all = true,
+            "--only" => {
+                let name = rest.next().context("--only needs the name of a step")?;
+                selection.only = Some(ci::known_step(name)?);
+            }
+            other => bail!("unknown option {other}\n\n{USAGE}"),
+        }
+    }
+    Ok(Some(selection))
+}

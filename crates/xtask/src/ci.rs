@@ -1,0 +1,204 @@
+//! The gate: which steps there are, in which order they run, and the summary at the end.
+//!
+//! Invariants: the first step that fails ends the run. The last line of the output is the sum over all
+//! runners, `N passed, N failed`; a step without a runner (formatting, lints) counts as one test.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::shell::Workspace;
+use crate::steps;
+use crate::tally::Tally;
+
+/// Which steps to run.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// The slow suites too.
+    pub all: bool,
+    /// This step only, slow or not.
+    pub only: Option<&'static str>,
+}
+
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    /// Runs with `--all` only.
+    slow: bool,
+    run: fn(&Workspace) -> Result<Tally>,
+}
+
+/// Cheap steps first, so that a slip is told within seconds.
+const STEPS: &[Step] = &[
+    step("tools", "what the tests need is installed", steps::tools),
+    step("fmt", "the sources are formatted", steps::fmt),
+    step("tidy", "house rules of the sources", steps::tidy),
+    step("generate", "generated files are in step", steps::generate),
+    step("purity", "the core depends on no I/O crate", steps::purity),
+    step(
+        "deny",
+        "licences, sources and bans of dependencies",
+        steps::deny,
+    ),
+    step("clippy", "no lint fires, tests included", steps::clippy),
+    step(
+        "docs",
+        "the documentation builds without a warning",
+        steps::docs,
+    ),
+    step("build", "the release binary builds", steps::build),
+    step("test", "tests of the crates", steps::test),
+    step("fuzz", "fuzz corpora replay", steps::fuzz),
+    step("sim", "simulation of whole nodes, fixed seeds", steps::sim),
+    step(
+        "end-to-end",
+        "the binary, driven by clients that others wrote",
+        steps::end_to_end,
+    ),
+    step(
+        "autobahn",
+        "WebSocket conformance of /echo",
+        steps::autobahn,
+    ),
+    slow(
+        "sweep",
+        "simulation of whole nodes, many seeds",
+        steps::sweep,
+    ),
+    slow(
+        "abuse",
+        "hostile and broken clients against the binary",
+        steps::abuse,
+    ),
+];
+
+/// Runs the selected steps and prints the summary. True: all passed.
+pub fn run(workspace: &Workspace, selection: &Selection) -> bool {
+    let mut summary = String::new();
+    let mut total = Tally::default();
+    let start = Instant::now();
+    for step in STEPS.iter().filter(|step| step.is_in(selection)) {
+        println!("\n== {}: {}", step.name, step.about);
+        let step_start = Instant::now();
+        let tally = (step.run)(workspace).unwrap_or_else(|error| {
+            println!("error: {error:#}");
+            Tally::ONE_FAILED
+        });
+        total = total + tally;
+        let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
+        let took = seconds(step_start.elapsed());
+        println!("== {} {verdict} in {took}", step.name);
+        let _ = writeln!(summary, "{:<12} {verdict:<8} {took:>9}  {tally}", step.name);
+        if tally.failed > 0 {
+            println!("\nthe gate stops at the step `{}`", step.name);
+            break;
+        }
+    }
+    println!(
+        "\n{summary}{:<21} {:>9}\n{total}",
+        "in all",
+        seconds(start.elapsed())
+    );
+    total.failed == 0
+}
+
+/// The names of all steps, a line for each.
+pub fn list() -> String {
+    let mut text = String::new();
+    for step in STEPS {
+        let tier = if step.slow { " (--all)" } else { "" };
+        let _ = writeln!(text, "{:<12} {}{tier}", step.name, step.about);
+    }
+    text
+}
+
+/// The step of that name.
+pub fn known_step(name: &str) -> Result<&'static str> {
+    match STEPS.iter().find(|step| step.name == name) {
+        Some(step) => Ok(step.name),
+        None => bail!("no step is named {name}; there are\n{}", list()),
+    }
+}
+
+impl Step {
+    fn is_in(&self, selection: &Selection) -> bool {
+        match selection.only {
+            Some(name) => self.name == name,
+            None => selection.all || !self.slow,
+        }
+    }
+}
+
+const fn step(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Workspace) -> Result<Tally>,
+) -> Step {
+    Step {
+        name,
+        about,
+        slow: false,
+        run,
+    }
+}
+
+const fn slow(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Workspace) -> Result<Tally>,
+) -> Step {
+    Step {
+        name,
+        about,
+        slow: true,
+        run,
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(selection: &Selection) -> Vec<&'static str> {
+        STEPS
+            .iter()
+            .filter(|step| step.is_in(selection))
+            .map(|step| step.name)
+            .collect()
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+    }
+
+    #[test]
+    fn selections() {
+        let gate = selected(&Selection::default());
+        assert!(gate.contains(&"autobahn") && !gate.contains(&"sweep"));
+        assert_eq!(
+            selected(&Selection {
+                all: true,
+                only: None
+            })
+            .len(),
+            STEPS.len()
+        );
+        assert_eq!(
+            selected(&Selection {
+                all: false,
+                only: Some("sweep")
+            }),
+            ["sweep"]
+        );
+        assert!(known_step("swep").is_err());
+    }
+}

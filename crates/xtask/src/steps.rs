@@ -1,0 +1,240 @@
+//! What each step of the gate does.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+
+use crate::shell::{self, Workspace};
+use crate::tally::Tally;
+use crate::{generate, setup, tidy as rules};
+
+/// What the core may depend on, itself and everything below: no I/O, clock, thread or entropy in them.
+const PURE_PACKAGES: &[&str] = &[
+    // Ours.
+    "broker",
+    "log",
+    "stdx",
+    "wire",
+    // Data structures.
+    "equivalent",
+    "hashbrown",
+    // Text formats.
+    "base64",
+    "httparse",
+    "itoa",
+    "memchr",
+    "ryu",
+    "serde",
+    "serde_core",
+    "serde_json",
+    "simdutf8",
+    "zmij",
+    // The handshake's SHA-1.
+    "block-buffer",
+    "cfg-if",
+    "cpufeatures",
+    "crypto-common",
+    "digest",
+    "generic-array",
+    "sha1",
+    "typenum",
+    "version_check",
+    // Procedural macros: they run in the compiler.
+    "proc-macro2",
+    "quote",
+    "serde_derive",
+    "syn",
+    "unicode-ident",
+];
+
+/// Seeds of the simulation in the gate: enough for every fault to occur, few enough for a minute.
+const SIM_SEEDS_GATE: &str = "64";
+/// Seeds of the slow tier.
+const SIM_SEEDS_SWEEP: &str = "2000";
+
+pub fn tools(workspace: &Workspace) -> Result<Tally> {
+    setup::everything(workspace)?;
+    Ok(Tally::ONE_PASSED)
+}
+
+pub fn fmt(workspace: &Workspace) -> Result<Tally> {
+    shell::run(&mut workspace.cargo(&["fmt", "--all", "--", "--check"]))?;
+    let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check"];
+    shell::run(&mut workspace.cargo(&fuzz))?;
+    Ok(Tally {
+        passed: 2,
+        failed: 0,
+    })
+}
+
+pub fn tidy(workspace: &Workspace) -> Result<Tally> {
+    let violations = rules::check(&rules::Tree::load(&workspace.root)?);
+    violations
+        .iter()
+        .for_each(|violation| println!("{violation}"));
+    let failed: BTreeSet<_> = violations.iter().map(|violation| violation.rule).collect();
+    Ok(Tally {
+        passed: (rules::RULES.len() - failed.len()) as u64,
+        failed: failed.len() as u64,
+    })
+}
+
+pub fn generate(workspace: &Workspace) -> Result<Tally> {
+    generate::check(&workspace.root)?;
+    Ok(Tally {
+        passed: generate::GENERATORS.len() as u64,
+        failed: 0,
+    })
+}
+
+pub fn purity(workspace: &Workspace) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for package in ["stdx", "wire", "log", "broker"] {
+        let arguments = [
+            "tree", "--locked", "-p", package, "-e", "normal", "--prefix", "none", "-f", "{p}",
+        ];
+        let tree = shell::output(&mut workspace.cargo(&arguments))?;
+        let impure = impure_packages(&tree);
+        if impure.is_empty() {
+            tally = tally + Tally::ONE_PASSED;
+        } else {
+            println!(
+                "{package} must stay pure, yet depends on {}",
+                impure.join(", ")
+            );
+            tally = tally + Tally::ONE_FAILED;
+        }
+    }
+    Ok(tally)
+}
+
+pub fn deny(workspace: &Workspace) -> Result<Tally> {
+    let program = setup::cargo_deny(workspace)?;
+    let program = program.to_string_lossy();
+    let arguments = [&program, "--locked", "check", "licenses", "sources", "bans"];
+    shell::run(&mut workspace.command(&arguments))?;
+    Ok(Tally {
+        passed: 3,
+        failed: 0,
+    })
+}
+
+pub fn clippy(workspace: &Workspace) -> Result<Tally> {
+    let arguments = [
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    shell::run(&mut workspace.cargo(&arguments))?;
+    Ok(Tally::ONE_PASSED)
+}
+
+pub fn docs(workspace: &Workspace) -> Result<Tally> {
+    let arguments = ["doc", "--locked", "--workspace", "--no-deps"];
+    shell::run(
+        workspace
+            .cargo(&arguments)
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    Ok(Tally::ONE_PASSED)
+}
+
+pub fn build(workspace: &Workspace) -> Result<Tally> {
+    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    Ok(Tally::ONE_PASSED)
+}
+
+pub fn test(workspace: &Workspace) -> Result<Tally> {
+    let arguments = [
+        "test",
+        "--locked",
+        "--workspace",
+        "--exclude",
+        "end-to-end",
+        "--no-fail-fast",
+    ];
+    shell::run_tests(&mut workspace.cargo(&arguments))
+}
+
+/// The fuzz targets are a workspace of their own; its ordinary tests replay the committed corpora.
+pub fn fuzz(workspace: &Workspace) -> Result<Tally> {
+    let arguments = [
+        "test",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--no-fail-fast",
+    ];
+    let target = workspace.target.join("fuzz");
+    shell::run_tests(workspace.cargo(&arguments).env("CARGO_TARGET_DIR", target))
+}
+
+pub fn sim(workspace: &Workspace) -> Result<Tally> {
+    simulate(workspace, SIM_SEEDS_GATE)
+}
+
+pub fn sweep(workspace: &Workspace) -> Result<Tally> {
+    simulate(workspace, SIM_SEEDS_SWEEP)
+}
+
+pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
+    build(workspace)?;
+    let arguments = ["test", "--locked", "-p", "end-to-end", "--no-fail-fast"];
+    shell::run_tests(&mut workspace.cargo(&arguments))
+}
+
+pub fn autobahn(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "autobahn")
+}
+
+pub fn abuse(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "abuse")
+}
+
+/// A runner of its own against the built binary; cargo has nothing to build where that is up to date.
+fn black_box(workspace: &Workspace, runner: &str) -> Result<Tally> {
+    build(workspace)?;
+    let arguments = ["run", "--locked", "-p", "end-to-end", "--bin", runner];
+    shell::run_tests(&mut workspace.cargo(&arguments))
+}
+
+fn simulate(workspace: &Workspace, seeds: &str) -> Result<Tally> {
+    let arguments = [
+        "run",
+        "--locked",
+        "--release",
+        "-p",
+        "sim",
+        "--",
+        "--seeds",
+        seeds,
+    ];
+    shell::run_tests(&mut workspace.cargo(&arguments))
+}
+
+/// The packages of `cargo tree`'s output that [`PURE_PACKAGES`] does not name, each once.
+fn impure_packages(tree: &str) -> Vec<&str> {
+    let named: BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    named
+        .into_iter()
+        .filter(|name| !PURE_PACKAGES.contains(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impure_package_is_named() {
+        let tree = "broker v0.1.0 (crates/broker)\nhashbrown v0.16.0\nlibc v0.2.1\nlibc v0.2.1 (*)\n\nmio v1.2.0\n";
+        assert_eq!(impure_packages(tree), ["libc", "mio"]);
+        assert!(impure_packages("wire v0.1.0\nstdx v0.1.0\n").is_empty());
+    }
+}

@@ -1,0 +1,431 @@
+//! Rules about the text of single files.
+
+use super::{File, Finding, Tree};
+
+/// The crates that may hold `unsafe` blocks, each with its reason beside it.
+const UNSAFE_CRATES: &[&str] = &["net", "stdx"];
+
+/// Lines of a source file, tests included.
+const FILE_LINES_MAX: usize = 700;
+
+/// Lines of a function. One that is longer decides and does at once.
+const FUNCTION_LINES_MAX: usize = 150;
+
+/// Files that are longer, with the length that they may not exceed. Entries only ever shrink.
+const LONGER_FILES: &[(&str, usize)] = &[];
+
+/// Names under which anything could be kept.
+const VAGUE_MODULES: &[&str] = &["common", "helpers", "misc", "util", "utils"];
+
+/// Words that say that something is not finished. Split, so that this file does not break its own rule.
+const LEFTOVERS: &[&str] = &[
+    concat!("FIX", "ME"),
+    concat!("TO", "DO"),
+    concat!("X", "XX"),
+    concat!("todo", "!"),
+    concat!("unimplemented", "!"),
+    concat!("dbg", "!"),
+    concat!("#[ig", "nore"),
+];
+
+/// Folders of somebody's machine. Split for the same reason.
+const MACHINE_FOLDERS: &[&str] = &[
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/t", "mp/"),
+    concat!("/wo", "rk/"),
+];
+
+/// Every file that decodes what a peer sent, and the fuzz target that feeds it.
+const FUZZ_TARGETS: &[(&str, &str)] = &[
+    ("crates/wire/src/http/body.rs", "http_body"),
+    ("crates/wire/src/http/event_stream.rs", "http_event_stream"),
+    ("crates/wire/src/http/request.rs", "http_request"),
+    ("crates/wire/src/http/response.rs", "http_response"),
+    (
+        "crates/wire/src/native/client_frame.rs",
+        "native_client_frame",
+    ),
+    (
+        "crates/wire/src/native/server_frame.rs",
+        "native_server_frame",
+    ),
+    ("crates/wire/src/native/varint.rs", "native_client_frame"),
+    ("crates/wire/src/websocket/close.rs", "websocket_close"),
+    ("crates/wire/src/websocket/frame.rs", "websocket_frame"),
+    ("crates/wire/src/websocket/message.rs", "websocket_message"),
+];
+
+/// `#![forbid(unsafe_code)]` opens every crate but the two that may hold it.
+pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
+    let is_root = |file: &&File| {
+        let parts: Vec<&str> = file.path.split('/').collect();
+        match parts.as_slice() {
+            ["crates", name, "src", "lib.rs" | "main.rs"] => !UNSAFE_CRATES.contains(name),
+            ["crates", _, "src", "bin", _]
+            | ["tests", "src", "lib.rs"]
+            | ["tests", "src", "bin", _] => true,
+            _ => false,
+        }
+    };
+    tree.rust()
+        .filter(is_root)
+        .filter(|file| {
+            !file
+                .lines()
+                .any(|(_, line)| line == "#![forbid(unsafe_code)]")
+        })
+        .map(|file| file.finding(0, "`#![forbid(unsafe_code)]` is missing"))
+        .collect()
+}
+
+/// Every Rust file says first what it is for.
+pub fn opening(tree: &Tree) -> Vec<Finding> {
+    tree.rust()
+        .filter(|file| !file.text.starts_with("//! "))
+        .map(|file| {
+            file.finding(
+                1,
+                "the file must open with `//!`: purpose, place, invariants",
+            )
+        })
+        .collect()
+}
+
+/// Long files hold more than one thing. Generated ones are not read.
+pub fn file_length(tree: &Tree) -> Vec<Finding> {
+    let too_long = |file: &File| {
+        let lines = file.lines().count();
+        let longer = LONGER_FILES.iter().find(|(path, _)| *path == file.path);
+        match longer {
+            Some((_, max)) if lines > *max => Some(format!("{lines} lines; its bound is {max}")),
+            Some(_) if lines <= FILE_LINES_MAX => Some("no longer needs an exception".to_owned()),
+            None if lines > FILE_LINES_MAX => Some(format!(
+                "{lines} lines; at most {FILE_LINES_MAX}, split by responsibility"
+            )),
+            _ => None,
+        }
+    };
+    tree.with_extension(&["cjs", "css", "html", "js", "mjs", "py", "rs"])
+        .filter(|file| !is_generated(file))
+        .filter_map(|file| too_long(file).map(|text| file.finding(0, text)))
+        .collect()
+}
+
+/// Relies on the formatter: a function's last brace stands below its `fn`.
+pub fn function_length(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust().filter(|file| !is_generated(file)) {
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let code = line.trim_start();
+            let is_function = code.starts_with("fn ")
+                || (code.starts_with("pub") || code.starts_with("const fn"))
+                    && code.contains("fn ")
+                    && code.contains('(');
+            let indent = &line[..line.len() - code.len()];
+            let is_end = |line: &&str| {
+                line.strip_prefix(indent)
+                    .is_some_and(|rest| rest == "}" || rest == ");")
+            };
+            if !is_function || code.ends_with([';', '}']) {
+                continue;
+            }
+            let length = lines[index..]
+                .iter()
+                .position(is_end)
+                .map_or(0, |end| end + 1);
+            if length > FUNCTION_LINES_MAX {
+                let text = format!("a function of {length} lines; at most {FUNCTION_LINES_MAX}");
+                findings.push(file.finding(index + 1, text));
+            }
+        }
+    }
+    findings
+}
+
+/// A shared helper has a name of its own in `stdx`, or stands beside its one user.
+pub fn module_names(tree: &Tree) -> Vec<Finding> {
+    let is_vague = |file: &&File| {
+        let path = file.path.strip_suffix(".rs").unwrap_or(&file.path);
+        path.split('/').any(|part| VAGUE_MODULES.contains(&part))
+    };
+    let mut findings: Vec<Finding> = tree
+        .rust()
+        .filter(is_vague)
+        .map(|file| file.finding(0, "a module needs a name that says what is in it"))
+        .collect();
+    for file in tree.rust() {
+        for (number, line) in file.lines() {
+            let name = line
+                .split_once("mod ")
+                .and_then(|(_, rest)| rest.strip_suffix(" {"));
+            if name.is_some_and(|name| VAGUE_MODULES.contains(&name)) {
+                findings
+                    .push(file.finding(number, "a module needs a name that says what is in it"));
+            }
+        }
+    }
+    findings
+}
+
+/// Nothing unfinished and no test switched off.
+pub fn leftovers(tree: &Tree) -> Vec<Finding> {
+    words_in(
+        tree.with_extension(&["cjs", "html", "js", "mjs", "py", "rs", "sh", "toml"]),
+        LEFTOVERS,
+    )
+}
+
+/// Every decoder has a fuzz target, named in [`FUZZ_TARGETS`].
+pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let decoders = tree
+        .rust()
+        .filter(|file| file.path.starts_with("crates/wire/src/"));
+    for file in decoders {
+        let Some((number, _)) = file.lines().find(|(_, line)| {
+            let name = line.trim_start().strip_prefix("pub fn decode");
+            name.is_some_and(|rest| rest.starts_with(['(', '<']))
+        }) else {
+            continue;
+        };
+        let Some((_, target)) = FUZZ_TARGETS.iter().find(|(path, _)| *path == file.path) else {
+            findings.push(file.finding(number, "a decoder without a fuzz target in tidy's table"));
+            continue;
+        };
+        if tree
+            .file(&format!("fuzz/fuzz_targets/{target}.rs"))
+            .is_none()
+        {
+            findings.push(file.finding(number, format!("there is no fuzz target `{target}`")));
+        }
+    }
+    findings
+}
+
+/// Nothing committed depends on where somebody keeps it.
+pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        for (number, line) in file.lines() {
+            let is_absolute = |folder: &&&str| {
+                line.match_indices(**folder).any(|(start, _)| {
+                    let before = line[..start].chars().next_back();
+                    !before.is_some_and(|c| c.is_alphanumeric() || "._-}#+*/$".contains(c))
+                })
+            };
+            if let Some(folder) = MACHINE_FOLDERS.iter().find(is_absolute) {
+                findings.push(file.finding(number, format!("a path under {folder}")));
+            }
+        }
+    }
+    findings
+}
+
+/// No white space at the end of a line, no tab in Rust, one line feed at the end of a file.
+pub fn whitespace(tree: &Tree) -> Vec<Finding> {
+    let extensions = [
+        "css", "html", "js", "json", "md", "mjs", "py", "rs", "sh", "toml", "yml",
+    ];
+    let mut findings = Vec::new();
+    for file in tree.with_extension(&extensions) {
+        for (number, line) in file.text.split('\n').enumerate() {
+            if line.ends_with([' ', '\t', '\r']) {
+                findings.push(file.finding(number + 1, "white space at the end of the line"));
+            }
+            if file.path.ends_with(".rs") && line.starts_with('\t') {
+                findings.push(file.finding(number + 1, "a tab"));
+            }
+        }
+        if !file.text.is_empty() && (!file.text.ends_with('\n') || file.text.ends_with("\n\n")) {
+            findings.push(file.finding(0, "the file must end with one line feed"));
+        }
+    }
+    findings
+}
+
+fn is_generated(file: &File) -> bool {
+    file.lines()
+        .take(3)
+        .any(|(_, line)| line.contains("Generated from"))
+}
+
+/// The lines that hold one of the words, which must not be a part of a longer one.
+fn words_in<'a>(files: impl Iterator<Item = &'a File>, words: &[&str]) -> Vec<Finding> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut findings = Vec::new();
+    for file in files {
+        for (number, line) in file.lines() {
+            let stands_alone = |word: &&&str| {
+                line.match_indices(**word).any(|(start, _)| {
+                    let before = line[..start].chars().next_back();
+                    let after = line[start + word.len()..].chars().next();
+                    !before.is_some_and(is_word)
+                        && (!word.ends_with(is_word) || !after.is_some_and(is_word))
+                })
+            };
+            if let Some(word) = words.iter().find(stands_alone) {
+                findings.push(file.finding(number, format!("`{word}` is a leftover")));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::findings;
+    use super::*;
+
+    /// How many places of one file break the rule.
+    fn count(find: fn(&Tree) -> Vec<Finding>, path: &str, text: &str) -> usize {
+        findings(find, &[(path, text)]).len()
+    }
+
+    #[test]
+    fn unsafe_code_is_forbidden() {
+        let forbidden = "//! A crate.\n#![forbid(unsafe_code)]\n";
+        assert_eq!(count(unsafe_code, "crates/wire/src/lib.rs", forbidden), 0);
+        assert_eq!(
+            count(unsafe_code, "crates/wire/src/lib.rs", "//! A crate.\n"),
+            1
+        );
+        assert_eq!(
+            count(unsafe_code, "crates/crore/src/main.rs", "//! A crate.\n"),
+            1
+        );
+        assert_eq!(
+            count(unsafe_code, "crates/wire/src/frame.rs", "//! A module.\n"),
+            0
+        );
+        assert_eq!(
+            count(unsafe_code, "crates/net/src/lib.rs", "//! A crate.\n"),
+            0
+        );
+    }
+
+    #[test]
+    fn files_open_with_their_purpose() {
+        assert_eq!(count(opening, "a.rs", "//! Purpose.\n"), 0);
+        assert_eq!(count(opening, "a.rs", "use std::fmt;\n"), 1);
+        assert_eq!(count(opening, "a.rs", ""), 1);
+    }
+
+    #[test]
+    fn files_are_short() {
+        let lines = |count: usize| "let a = 1;\n".repeat(count);
+        assert_eq!(count(file_length, "a.rs", &lines(FILE_LINES_MAX)), 0);
+        assert_eq!(count(file_length, "a.rs", &lines(FILE_LINES_MAX + 1)), 1);
+        let generated = format!("//! Generated from a table.\n{}", lines(FILE_LINES_MAX));
+        assert_eq!(count(file_length, "a.rs", &generated), 0);
+        assert_eq!(count(file_length, "a.txt", &lines(FILE_LINES_MAX + 1)), 0);
+    }
+
+    #[test]
+    fn functions_are_short() {
+        let function = |lines: usize| {
+            format!(
+                "impl A {{\n    pub fn a(&self) {{\n{}    }}\n}}\n",
+                "        b();\n".repeat(lines)
+            )
+        };
+        assert_eq!(
+            count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 2)),
+            0
+        );
+        assert_eq!(
+            count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 1)),
+            1
+        );
+        let declarations = format!("fn a();\n{}}}\n", "const B: u8 = 1;\n".repeat(200));
+        assert_eq!(count(function_length, "a.rs", &declarations), 0);
+    }
+
+    #[test]
+    fn modules_have_telling_names() {
+        assert_eq!(count(module_names, "crates/wire/src/utils.rs", ""), 1);
+        assert_eq!(
+            count(module_names, "crates/wire/src/common/frame.rs", ""),
+            1
+        );
+        assert_eq!(
+            count(module_names, "a.rs", concat!("pub mod he", "lpers {\n")),
+            1
+        );
+        assert_eq!(
+            count(module_names, "crates/wire/src/mask.rs", "mod utf8;\n"),
+            0
+        );
+    }
+
+    #[test]
+    fn nothing_is_left_over() {
+        for word in LEFTOVERS {
+            assert_eq!(
+                count(leftovers, "a.rs", &format!("a // {word}\n")),
+                1,
+                "{word}"
+            );
+        }
+        let longer: String = LEFTOVERS
+            .iter()
+            .filter(|word| !word.starts_with('#'))
+            .map(|word| format!("a{word} "))
+            .collect();
+        assert_eq!(count(leftovers, "a.rs", &longer), 0, "{longer}");
+    }
+
+    #[test]
+    fn decoders_are_fuzzed() {
+        let (path, target) = FUZZ_TARGETS[0];
+        let decoder = (path, "pub fn decode(bytes: &[u8]) {\n");
+        let fuzz = format!("fuzz/fuzz_targets/{target}.rs");
+        assert_eq!(findings(fuzz_targets, &[decoder, (&fuzz, "")]).len(), 0);
+        assert_eq!(findings(fuzz_targets, &[decoder]).len(), 1);
+        assert_eq!(
+            count(
+                fuzz_targets,
+                "crates/wire/src/new.rs",
+                "    pub fn decode<'a>(\n"
+            ),
+            1
+        );
+        assert_eq!(
+            count(fuzz_targets, "crates/wire/src/new.rs", "fn decode(\n"),
+            0
+        );
+    }
+
+    #[test]
+    fn paths_of_machines_are_found() {
+        for folder in MACHINE_FOLDERS {
+            assert_eq!(
+                count(machine_paths, "a.md", &format!("see `{folder}a`\n")),
+                1,
+                "{folder}"
+            );
+            assert_eq!(
+                count(machine_paths, "a.md", &format!("{folder}a\n")),
+                1,
+                "{folder}"
+            );
+            assert_eq!(
+                count(machine_paths, "a.md", &format!("net{folder}a\n")),
+                0,
+                "{folder}"
+            );
+        }
+    }
+
+    #[test]
+    fn whitespace_is_clean() {
+        assert_eq!(count(whitespace, "a.rs", "a\n\nb\n"), 0);
+        assert_eq!(count(whitespace, "a.rs", "a \nb\n"), 1);
+        assert_eq!(count(whitespace, "a.rs", "a\r\nb\n"), 1);
+        assert_eq!(count(whitespace, "a.rs", "\ta\n"), 1);
+        assert_eq!(count(whitespace, "a.rs", "a"), 1);
+        assert_eq!(count(whitespace, "a.rs", "a\n\n"), 1);
+        assert_eq!(count(whitespace, "a.txt", "a "), 0);
+    }
+}

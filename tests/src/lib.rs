@@ -1,0 +1,20 @@
+//! What the end-to-end tests share: a running server, and clients that others wrote.
+//!
+//! The tests know the built binary only from outside: its command line, its ports, its exit codes. So they
+//! depend on no crate of the server. `cargo xtask ci` installs the clients and builds the binary first.
+//!
+//! Invariants: every wait has a deadline; every server listens on ports of its own and ends with its test.
+
+#![forbid(unsafe_code)]
+
+pub mod curl;
+pub mod process;
+pub mod proxy;
+pub mod raw;
+pub mod server;
+pub mod tools;
+
+use std::time::Duration;
+
+/// How long anything may take that should happen at once: generous, since a busy machine is no failure.
+pub const PATIENCE: Duration = Duration::from_secs(20);

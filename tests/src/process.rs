@@ -1,0 +1,163 @@
+//! A started program whose output is read line by line, with a deadline for each wait.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::PATIENCE;
+
+/// A running program. Dropping it ends it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    /// All lines so far, for the message of a failure.
+    seen: Vec<String>,
+}
+
+/// What a program left that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Both outputs, line by line.
+    pub lines: Vec<String>,
+}
+
+impl Process {
+    /// Starts the command with nothing on its standard input.
+    pub fn start(command: &mut Command) -> Process {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let (sender, lines) = channel();
+        let outputs: [Option<Box<dyn Read + Send>>; 2] = [
+            child.stdout.take().map(|output| Box::new(output) as _),
+            child.stderr.take().map(|output| Box::new(output) as _),
+        ];
+        for output in outputs.into_iter().flatten() {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                let mut reader = BufReader::new(output);
+                let mut line = Vec::new();
+                while reader
+                    .read_until(b'\n', &mut line)
+                    .is_ok_and(|length| length > 0)
+                {
+                    let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                    if sender.send(text).is_err() {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+        Process {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// The process identifier.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line for which `pick` gives something. Panics when the program ends before, or the deadline.
+    pub fn wait_for<T>(&mut self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.next_line(deadline) {
+                Ok(line) => {
+                    let picked = pick(&line);
+                    self.seen.push(line);
+                    if let Some(picked) = picked {
+                        return picked;
+                    }
+                }
+                Err(reason) => panic!("no {what} ({reason:?}) in\n{}", self.seen.join("\n")),
+            }
+        }
+    }
+
+    /// The next line that is a JSON object.
+    pub fn json(&mut self) -> Value {
+        self.wait_for("line of JSON", |line| {
+            serde_json::from_str(line).ok().filter(Value::is_object)
+        })
+    }
+
+    /// Asserts that no further line arrives for a while.
+    pub fn assert_quiet(&mut self, duration: Duration) {
+        if let Ok(line) = self.next_line(Instant::now() + duration) {
+            panic!("unexpected: {line}\nafter\n{}", self.seen.join("\n"));
+        }
+    }
+
+    /// Sends a signal by its short name, as `kill` knows it.
+    pub fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        let status = kill.args(["-s", name, &self.id().to_string()]).status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "cannot send {name}"
+        );
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.next_line(deadline) {
+                Ok(line) => self.seen.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("it does not end; so far\n{}", self.seen.join("\n"))
+                }
+            }
+        }
+        let status = self.child.wait().expect("the child can be waited for");
+        Ended {
+            status,
+            lines: std::mem::take(&mut self.seen),
+        }
+    }
+
+    fn next_line(&self, deadline: Instant) -> Result<String, RecvTimeoutError> {
+        self.lines
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// Panics with the output, unless the program ended with success.
+    pub fn assert_success(&self) {
+        assert!(
+            self.status.success(),
+            "{}\n{}",
+            self.status,
+            self.lines.join("\n")
+        );
+    }
+}
+
+/// Runs a program that checks something by itself and exits with success if it is so.
+pub fn assert_success(command: &mut Command) {
+    Process::start(command).end().assert_success();
+}

@@ -1,0 +1,175 @@
+//! Bytes as they are, for what no proper client would send.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::PATIENCE;
+
+/// A connection of plain bytes.
+#[derive(Debug)]
+pub struct Raw {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Raw {
+    /// Connects to `address:port`.
+    pub fn connect(address: &str) -> Raw {
+        let stream = TcpStream::connect(address).expect("the server accepts");
+        stream.set_nodelay(true).expect("an open socket");
+        stream
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .expect("an open socket");
+        Raw {
+            stream,
+            received: Vec::new(),
+        }
+    }
+
+    /// Connects and upgrades to a WebSocket at `path`, offering `subprotocol` if it is not empty.
+    pub fn web_socket(address: &str, path: &str, subprotocol: &str) -> Raw {
+        let mut raw = Raw::connect(address);
+        let offer = match subprotocol {
+            "" => String::new(),
+            name => format!("Sec-WebSocket-Protocol: {name}\r\n"),
+        };
+        raw.send(
+            format!(
+                "GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{offer}\r\n"
+            )
+            .as_bytes(),
+        );
+        let head = raw.read_until(b"\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
+        raw
+    }
+
+    /// Sends bytes. That the peer has closed is no failure here: the answer is what counts.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends a client's frame, final and masked: its first byte's opcode, and a payload of less than 64 KiB.
+    pub fn send_frame(&mut self, opcode: u8, payload: &[u8]) {
+        let mask = [0x37, 0xfa, 0x21, 0x3d];
+        let mut frame = vec![0x80 | opcode];
+        match u8::try_from(payload.len()) {
+            Ok(length) if length < 126 => frame.push(0x80 | length),
+            _ => {
+                frame.push(0x80 | 126);
+                let length = u16::try_from(payload.len()).expect("a short payload");
+                frame.extend(length.to_be_bytes());
+            }
+        }
+        frame.extend(mask);
+        frame.extend(
+            payload
+                .iter()
+                .zip(mask.iter().cycle())
+                .map(|(byte, mask)| byte ^ mask),
+        );
+        self.send(&frame);
+    }
+
+    /// Reads up to and with `end`; what follows stays for the next read.
+    pub fn read_until(&mut self, end: &[u8]) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = self
+                .received
+                .windows(end.len())
+                .position(|window| window == end);
+            if let Some(start) = found {
+                let bytes: Vec<u8> = self.received.drain(..start + end.len()).collect();
+                return String::from_utf8_lossy(&bytes).into_owned();
+            }
+            assert!(
+                self.read(deadline),
+                "closed or too late, after {:?}",
+                self.text()
+            );
+        }
+    }
+
+    /// Reads a server's frame: opcode and payload.
+    pub fn read_frame(&mut self) -> (u8, Vec<u8>) {
+        let head = self.take(2);
+        let length = match head[1] {
+            126 => self
+                .take(2)
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            127 => self
+                .take(8)
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            length => usize::from(length),
+        };
+        (head[0] & 0x0f, self.take(length))
+    }
+
+    /// Reads until a close frame and returns its code; other frames are left out.
+    pub fn close_code(&mut self) -> u16 {
+        loop {
+            if let (8, payload) = self.read_frame() {
+                return u16::from_be_bytes([payload[0], payload[1]]);
+            }
+        }
+    }
+
+    /// Reads to the end of the stream and returns everything. Panics if the server does not close.
+    pub fn read_to_close(&mut self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        while self.read(deadline) {}
+        assert!(
+            Instant::now() < deadline,
+            "still open, after {:?}",
+            self.text()
+        );
+        self.text()
+    }
+
+    /// Whether the server has closed by `duration` from now.
+    pub fn closes_within(&mut self, duration: Duration) -> bool {
+        let deadline = Instant::now() + duration;
+        while self.read(deadline) {}
+        Instant::now() < deadline
+    }
+
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.received.len() < count {
+            assert!(
+                self.read(deadline),
+                "closed or too late, after {:?}",
+                self.text()
+            );
+        }
+        self.received.drain(..count).collect()
+    }
+
+    /// Waits for more bytes. False: the stream has ended, or it is too late.
+    fn read(&mut self, deadline: Instant) -> bool {
+        let mut bytes = [0; 4096];
+        while Instant::now() < deadline {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    self.received.extend_from_slice(&bytes[..count]);
+                    return true;
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.received).into_owned()
+    }
+}

@@ -1,0 +1,77 @@
+//! Where the programs are that the tests start.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The server's binary: `CRORE_BINARY`, or the release build of this workspace.
+pub fn crore() -> Command {
+    let built = || target().join("release/crore");
+    let binary = env::var_os("CRORE_BINARY").map_or_else(built, PathBuf::from);
+    Command::new(existing(binary, "cargo build --release -p crore"))
+}
+
+/// Runs a script of `tests/clients` with Node; it may `require` the installed packages.
+pub fn node(script: &str, arguments: &[&str]) -> Command {
+    let packages = existing(foreign("npm/node_modules"), SETUP);
+    let mut command = Command::new("node");
+    command
+        .env("NODE_PATH", packages)
+        .arg(client(script))
+        .args(arguments);
+    command
+}
+
+/// Runs a script of `tests/clients` with Python and the installed packages.
+pub fn python(script: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(existing(foreign("python/bin/python"), SETUP));
+    command.arg(client(script)).args(arguments);
+    command
+}
+
+/// Prometheus' checker.
+pub fn promtool() -> Command {
+    Command::new(existing(foreign("promtool/usr/bin/promtool"), SETUP))
+}
+
+/// Autobahn's `wstest`.
+pub fn wstest() -> Command {
+    let mut command = Command::new(existing(foreign("autobahn/python2.7"), SETUP));
+    let start = Path::new(env!("CARGO_MANIFEST_DIR")).join("autobahn/wstest.py");
+    command
+        .args(["-W", "ignore"])
+        .arg(start)
+        .arg(foreign("autobahn/site"));
+    command
+}
+
+/// A folder for reports, kept between runs.
+pub fn reports(name: &str) -> PathBuf {
+    target().join("reports").join(name)
+}
+
+const SETUP: &str = "cargo xtask setup";
+
+fn client(script: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("clients")
+        .join(script)
+}
+
+fn foreign(path: &str) -> PathBuf {
+    target().join("foreign").join(path)
+}
+
+fn target() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+fn existing(path: PathBuf, remedy: &str) -> PathBuf {
+    assert!(
+        path.exists(),
+        "{} is missing; run `{remedy}`",
+        path.display()
+    );
+    path
+}
