@@ -92,7 +92,7 @@ pub struct Unsubscribe<'a> {
 /// PUBLISH.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Publish<'a> {
-    /// The client's number for the answer; 0 asks for none.
+    /// The client's number for the answer; 0 asks for no acknowledgement, errors come all the same.
     pub request: u32,
     /// The topic; 1 to 255 bytes, its syntax unchecked.
     pub topic: &'a str,

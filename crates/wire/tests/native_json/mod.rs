@@ -1,0 +1,499 @@
+//! Frames as the JSON of `spec/vectors/`, and back. Numbers of 64 bits are decimal strings, payloads hex.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod files;
+
+use serde_json::{Map, Value, json};
+use wire::native::*;
+
+pub fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
+    value
+        .get(key)
+        .unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+pub fn text(value: &Value) -> &str {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value} is no string"))
+}
+
+pub fn big(value: &Value, key: &str) -> u64 {
+    text(field(value, key)).parse().unwrap()
+}
+
+fn small(value: &Value, key: &str) -> u32 {
+    let number = field(value, key)
+        .as_u64()
+        .unwrap_or_else(|| panic!("{key} in {value}"));
+    number.try_into().unwrap()
+}
+
+fn flag(value: &Value, key: &str) -> bool {
+    field(value, key).as_bool().unwrap()
+}
+
+fn optional_text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    field(value, key).as_str()
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    field(value, key).as_array().unwrap()
+}
+
+fn present<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+    Some(field(value, key)).filter(|value| !value.is_null())
+}
+
+pub fn client_json(frame: &ClientFrame<'_>) -> Value {
+    match frame {
+        ClientFrame::Hello(hello) => json!({
+            "type": "hello", "ping_interval_s": hello.ping_interval_s,
+            "token": hello.token, "name": hello.name,
+        }),
+        ClientFrame::Subscribe(subscribe) => {
+            let items: Vec<Value> = subscribe.items.iter().map(item_json).collect();
+            json!({ "type": "subscribe", "items": items })
+        }
+        ClientFrame::Unsubscribe(unsubscribe) => {
+            let subscriptions: Vec<u32> = unsubscribe.subscriptions.iter().collect();
+            json!({ "type": "unsubscribe", "subscriptions": subscriptions })
+        }
+        ClientFrame::Publish(publish) => with_body(
+            json!({
+                "type": "publish", "request": publish.request, "topic": publish.topic,
+                "retain": publish.retain,
+            }),
+            &publish.attributes,
+            publish.payload,
+        ),
+        ClientFrame::History(history) => json!({
+            "type": "history", "request": history.request, "topic": history.topic,
+            "reverse": history.reverse, "position": history.position.map(position_json),
+            "records_max": history.records_max, "bytes_max": history.bytes_max,
+        }),
+        ClientFrame::Credit(credit) => json!({
+            "type": "credit", "subscription": credit.subscription, "messages": credit.messages,
+        }),
+        ClientFrame::Ping(token) => json!({ "type": "ping", "token": token.to_string() }),
+        ClientFrame::Pong(token) => json!({ "type": "pong", "token": token.to_string() }),
+    }
+}
+
+fn item_json(item: SubscribeItem<'_>) -> Value {
+    match item.request {
+        Err(error) => json!({ "subscription": item.subscription, "error": error.code().name() }),
+        Ok(request) => json!({
+            "subscription": item.subscription, "filter": request.filter,
+            "start": start_json(request.start), "fail_on_gap": request.fail_on_gap,
+            "replay_credit": request.replay_credit,
+        }),
+    }
+}
+
+fn start_json(start: Start) -> Value {
+    match start {
+        Start::Live => json!({ "kind": "live" }),
+        Start::Since(Position { epoch, offset }) => {
+            json!({ "kind": "since", "epoch": epoch.to_string(), "offset": offset.to_string() })
+        }
+        Start::Last(count) => json!({ "kind": "last", "count": count }),
+        Start::Snapshot => json!({ "kind": "snapshot" }),
+    }
+}
+
+fn start(value: &Value) -> Start {
+    match text(field(value, "kind")) {
+        "live" => Start::Live,
+        "since" => Start::Since(position(value)),
+        "last" => Start::Last(small(value, "count")),
+        "snapshot" => Start::Snapshot,
+        other => panic!("unknown start {other}"),
+    }
+}
+
+fn position_json(position: Position) -> Value {
+    json!({ "epoch": position.epoch.to_string(), "offset": position.offset.to_string() })
+}
+
+fn position(value: &Value) -> Position {
+    Position {
+        epoch: big(value, "epoch"),
+        offset: big(value, "offset"),
+    }
+}
+
+fn with_body(mut fields: Value, attributes: &Attributes<'_>, payload: &[u8]) -> Value {
+    let tags: Vec<Value> = attributes
+        .tags
+        .iter()
+        .map(|tag| json!([tag.key, tag.value]))
+        .collect();
+    let map: &mut Map<String, Value> = fields.as_object_mut().unwrap();
+    map.insert("content_type".into(), json!(attributes.content_type));
+    map.insert("tags".into(), json!(tags));
+    map.insert("payload".into(), json!(files::hex(payload)));
+    fields
+}
+
+fn tags(value: &Value) -> Vec<Tag<'_>> {
+    list(value, "tags")
+        .iter()
+        .map(|tag| Tag {
+            key: text(&tag[0]),
+            value: text(&tag[1]),
+        })
+        .collect()
+}
+
+fn attributes<'v>(value: &'v Value, tags: &'v [Tag<'v>]) -> Attributes<'v> {
+    Attributes {
+        content_type: optional_text(value, "content_type"),
+        tags: tags.into(),
+    }
+}
+
+fn retained(value: &Value) -> Retained {
+    if flag(value, "retained") {
+        Retained::Yes
+    } else {
+        Retained::No
+    }
+}
+
+/// Builds the frame that `value` describes and hands it to `use_frame`.
+pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
+    match text(field(value, "type")) {
+        "hello" => use_frame(ClientFrame::Hello(Hello {
+            ping_interval_s: small(value, "ping_interval_s"),
+            token: optional_text(value, "token"),
+            name: optional_text(value, "name"),
+        })),
+        "subscribe" => {
+            let items: Vec<SubscribeItem<'_>> = list(value, "items")
+                .iter()
+                .map(|item| {
+                    SubscribeItem::new(
+                        small(item, "subscription"),
+                        SubscribeRequest {
+                            filter: text(field(item, "filter")),
+                            start: start(field(item, "start")),
+                            fail_on_gap: flag(item, "fail_on_gap"),
+                            replay_credit: present(item, "replay_credit")
+                                .map(|_| small(item, "replay_credit")),
+                        },
+                    )
+                })
+                .collect();
+            let items = items.as_slice().into();
+            use_frame(ClientFrame::Subscribe(Subscribe { items }));
+        }
+        "unsubscribe" => {
+            let subscriptions: Vec<u32> = list(value, "subscriptions")
+                .iter()
+                .map(|number| number.as_u64().unwrap().try_into().unwrap())
+                .collect();
+            let subscriptions = subscriptions.as_slice().into();
+            use_frame(ClientFrame::Unsubscribe(Unsubscribe { subscriptions }));
+        }
+        "publish" => {
+            let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+            use_frame(ClientFrame::Publish(Publish {
+                request: small(value, "request"),
+                topic: text(field(value, "topic")),
+                retain: flag(value, "retain"),
+                attributes: attributes(value, &tags),
+                payload: &payload,
+            }));
+        }
+        "history" => use_frame(ClientFrame::History(History {
+            request: small(value, "request"),
+            topic: text(field(value, "topic")),
+            reverse: flag(value, "reverse"),
+            position: present(value, "position").map(position),
+            records_max: small(value, "records_max"),
+            bytes_max: small(value, "bytes_max"),
+        })),
+        "credit" => use_frame(ClientFrame::Credit(Credit {
+            subscription: small(value, "subscription"),
+            messages: small(value, "messages"),
+        })),
+        "ping" => use_frame(ClientFrame::Ping(big(value, "token"))),
+        "pong" => use_frame(ClientFrame::Pong(big(value, "token"))),
+        other => panic!("unknown type {other}"),
+    }
+}
+
+const GAP_REASONS: [&str; 4] = ["evicted", "unknown_epoch", "beyond_head", "history_limit"];
+const SKIP_REASONS: [&str; 4] = ["slow", "conflated", "expired", "dropped"];
+
+fn reason_json(names: &[&str], number: u8) -> Value {
+    match names.get(usize::from(number)) {
+        Some(name) => json!(name),
+        None => json!(number.to_string()),
+    }
+}
+
+fn reason(names: &[&str], value: &Value) -> u8 {
+    let reason = text(field(value, "reason"));
+    match names.iter().position(|name| *name == reason) {
+        Some(number) => number.try_into().unwrap(),
+        None => reason.parse().unwrap(),
+    }
+}
+
+pub fn reference_json(reference: Reference) -> Value {
+    let (kind, id) = match reference {
+        Reference::Connection => ("connection", 0),
+        Reference::Request(id) => ("request", id),
+        Reference::Subscription(id) => ("subscription", id),
+    };
+    json!({ "kind": kind, "id": id })
+}
+
+pub fn server_json(frame: &ServerFrame<'_>) -> Value {
+    match frame {
+        ServerFrame::Welcome(welcome) => json!({
+            "type": "welcome", "connection": welcome.connection.to_string(),
+            "ping_interval_s": welcome.ping_interval_s, "time_ms": welcome.time_ms.to_string(),
+            "frame_bytes_max": welcome.frame_bytes_max.to_string(),
+            "message_bytes_max": welcome.message_bytes_max.to_string(),
+            "subscriptions_per_session_max": welcome.subscriptions_per_session_max,
+            "node": welcome.node,
+        }),
+        ServerFrame::Subscribed(subscribed) => json!({
+            "type": "subscribed", "subscription": subscribed.subscription,
+            "replaying": subscribed.replaying,
+            "plain": subscribed.plain.map(|plain| json!({
+                "alias": plain.alias, "epoch": plain.through.epoch.to_string(),
+                "through": plain.through.offset.to_string(),
+            })),
+        }),
+        ServerFrame::Unsubscribed(frame) => json!({
+            "type": "unsubscribed", "subscription": frame.subscription, "code": frame.code,
+        }),
+        ServerFrame::Message(message) => with_body(
+            json!({
+                "type": "message", "alias": message.alias, "offset": message.offset.to_string(),
+                "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
+            }),
+            &message.attributes,
+            message.payload,
+        ),
+        ServerFrame::NamedMessage(message) => with_body(
+            json!({
+                "type": "named_message", "topic": message.topic,
+                "epoch": message.position.epoch.to_string(),
+                "offset": message.position.offset.to_string(),
+                "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
+            }),
+            &message.attributes,
+            message.payload,
+        ),
+        ServerFrame::CaughtUp(frame) => json!({
+            "type": "caught_up", "subscription": frame.subscription,
+            "through": frame.through.to_string(),
+        }),
+        ServerFrame::Gap(gap) => json!({
+            "type": "gap", "subscription": gap.subscription, "epoch": gap.epoch.to_string(),
+            "from": gap.from.to_string(), "to": gap.to.to_string(),
+            "reason": reason_json(&GAP_REASONS, gap.reason.number()),
+        }),
+        ServerFrame::Skipped(skipped) => json!({
+            "type": "skipped", "subscription": skipped.subscription,
+            "partition": skipped.partition.map(|of| json!({
+                "partition": of.partition, "epoch": of.epoch.to_string(),
+            })),
+            "from": skipped.from.to_string(), "through": skipped.through.to_string(),
+            "reason": reason_json(&SKIP_REASONS, skipped.reason.number()),
+        }),
+        ServerFrame::Published(published) => json!({
+            "type": "published", "request": published.request,
+            "epoch": published.position.epoch.to_string(),
+            "offset": published.position.offset.to_string(), "duplicate": published.duplicate,
+        }),
+        ServerFrame::HistoryPage(page) => {
+            let records: Vec<Value> = page
+                .records
+                .iter()
+                .map(|record| record_json(&record))
+                .collect();
+            json!({
+                "type": "history_page", "request": page.request, "epoch": page.epoch.to_string(),
+                "head": page.head.to_string(), "more": page.more, "reverse": page.reverse,
+                "gap": page.gap.map(|gap| json!({
+                    "from": gap.from.to_string(), "to": gap.to.to_string(),
+                    "reason": reason_json(&GAP_REASONS, gap.reason.number()),
+                })),
+                "records": records,
+            })
+        }
+        ServerFrame::Error(error) => json!({
+            "type": "error", "reference": reference_json(error.reference), "code": error.code,
+            "temporary": error.temporary, "message": error.message,
+            "restart": error.restart.map(position_json),
+            "limit": error.limit.map(|limit| limit.to_string()),
+        }),
+        ServerFrame::GoAway(frame) => {
+            let urls: Vec<&str> = frame.urls.iter().collect();
+            json!({
+                "type": "go_away", "code": frame.code,
+                "return_after_ms": frame.return_after_ms.to_string(), "urls": urls,
+            })
+        }
+        ServerFrame::Ping(token) => json!({ "type": "ping", "token": token.to_string() }),
+        ServerFrame::Pong(token) => json!({ "type": "pong", "token": token.to_string() }),
+    }
+}
+
+fn record_json(record: &HistoryRecord<'_>) -> Value {
+    with_body(
+        json!({
+            "offset": record.offset.to_string(), "prev": record.prev.to_string(),
+            "time_ms": record.time_ms.to_string(), "retained": record.retained == Retained::Yes,
+        }),
+        &record.attributes,
+        record.payload,
+    )
+}
+
+/// Builds the frame that `value` describes and hands it to `use_frame`.
+pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    match text(field(value, "type")) {
+        "welcome" => use_frame(ServerFrame::Welcome(Welcome {
+            connection: big(value, "connection"),
+            ping_interval_s: small(value, "ping_interval_s"),
+            time_ms: big(value, "time_ms"),
+            frame_bytes_max: big(value, "frame_bytes_max"),
+            message_bytes_max: big(value, "message_bytes_max"),
+            subscriptions_per_session_max: small(value, "subscriptions_per_session_max"),
+            node: optional_text(value, "node"),
+        })),
+        "subscribed" => use_frame(ServerFrame::Subscribed(Subscribed {
+            subscription: small(value, "subscription"),
+            replaying: flag(value, "replaying"),
+            plain: present(value, "plain").map(|plain| PlainTopic {
+                alias: small(plain, "alias"),
+                through: Position {
+                    epoch: big(plain, "epoch"),
+                    offset: big(plain, "through"),
+                },
+            }),
+        })),
+        "unsubscribed" => use_frame(ServerFrame::Unsubscribed(Unsubscribed {
+            subscription: small(value, "subscription"),
+            code: small(value, "code"),
+        })),
+        "message" => {
+            let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+            use_frame(ServerFrame::Message(Message {
+                alias: small(value, "alias"),
+                offset: big(value, "offset"),
+                prev: big(value, "prev"),
+                retained: retained(value),
+                attributes: attributes(value, &tags),
+                payload: &payload,
+            }));
+        }
+        "named_message" => {
+            let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+            use_frame(ServerFrame::NamedMessage(NamedMessage {
+                topic: text(field(value, "topic")),
+                position: position(value),
+                prev: big(value, "prev"),
+                retained: retained(value),
+                attributes: attributes(value, &tags),
+                payload: &payload,
+            }));
+        }
+        "caught_up" => use_frame(ServerFrame::CaughtUp(CaughtUp {
+            subscription: small(value, "subscription"),
+            through: big(value, "through"),
+        })),
+        "gap" => use_frame(ServerFrame::Gap(Gap {
+            subscription: small(value, "subscription"),
+            epoch: big(value, "epoch"),
+            from: big(value, "from"),
+            to: big(value, "to"),
+            reason: GapReason::from_number(reason(&GAP_REASONS, value)),
+        })),
+        "skipped" => use_frame(ServerFrame::Skipped(Skipped {
+            subscription: small(value, "subscription"),
+            partition: present(value, "partition").map(|of| PartitionEpoch {
+                partition: small(of, "partition"),
+                epoch: big(of, "epoch"),
+            }),
+            from: big(value, "from"),
+            through: big(value, "through"),
+            reason: SkipReason::from_number(reason(&SKIP_REASONS, value)),
+        })),
+        "published" => use_frame(ServerFrame::Published(Published {
+            request: small(value, "request"),
+            position: position(value),
+            duplicate: flag(value, "duplicate"),
+        })),
+        "history_page" => history_page(value, use_frame),
+        "error" => use_frame(ServerFrame::Error(ErrorFrame {
+            reference: reference(field(value, "reference")),
+            code: small(value, "code"),
+            temporary: flag(value, "temporary"),
+            message: text(field(value, "message")),
+            restart: present(value, "restart").map(position),
+            limit: present(value, "limit").map(|_| big(value, "limit")),
+        })),
+        "go_away" => {
+            let urls: Vec<&str> = list(value, "urls").iter().map(text).collect();
+            use_frame(ServerFrame::GoAway(GoAway {
+                code: small(value, "code"),
+                return_after_ms: big(value, "return_after_ms"),
+                urls: urls.as_slice().into(),
+            }));
+        }
+        "ping" => use_frame(ServerFrame::Ping(big(value, "token"))),
+        "pong" => use_frame(ServerFrame::Pong(big(value, "token"))),
+        other => panic!("unknown type {other}"),
+    }
+}
+
+fn history_page(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    let records = list(value, "records");
+    let owned: Vec<(Vec<Tag<'_>>, Vec<u8>)> = records
+        .iter()
+        .map(|record| (tags(record), files::bytes(field(record, "payload"))))
+        .collect();
+    let records: Vec<HistoryRecord<'_>> = records
+        .iter()
+        .zip(&owned)
+        .map(|(record, (tags, payload))| HistoryRecord {
+            offset: big(record, "offset"),
+            prev: big(record, "prev"),
+            time_ms: big(record, "time_ms"),
+            retained: retained(record),
+            attributes: attributes(record, tags),
+            payload,
+        })
+        .collect();
+    use_frame(ServerFrame::HistoryPage(HistoryPage {
+        request: small(value, "request"),
+        epoch: big(value, "epoch"),
+        head: big(value, "head"),
+        more: flag(value, "more"),
+        reverse: flag(value, "reverse"),
+        gap: present(value, "gap").map(|gap| PageGap {
+            from: big(gap, "from"),
+            to: big(gap, "to"),
+            reason: GapReason::from_number(reason(&GAP_REASONS, gap)),
+        }),
+        records: records.as_slice().into(),
+    }));
+}
+
+fn reference(value: &Value) -> Reference {
+    let id = small(value, "id");
+    match text(field(value, "kind")) {
+        "connection" => Reference::Connection,
+        "request" => Reference::Request(id),
+        "subscription" => Reference::Subscription(id),
+        other => panic!("unknown reference {other}"),
+    }
+}
