@@ -12,6 +12,6 @@ pub mod handshake;
 pub mod mask;
 pub mod message;
 
-pub use close::{Close, CloseCode};
+pub use close::{Close, CloseCode, ClosePayload};
 pub use frame::{Frame, FrameHeader, Opcode, Role};
 pub use message::{Assembler, Event};
