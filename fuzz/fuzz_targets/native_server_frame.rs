@@ -1,0 +1,3 @@
+//! Feeds `fuzz::native_server_frame`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::native_server_frame(data));
