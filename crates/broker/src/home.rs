@@ -1,0 +1,312 @@
+//! The home role of one thread: it orders and keeps the topics of its partitions and knows which edges want them.
+//!
+//! Place on the path: an edge posts a [`Request`]; [`Home::handle`] appends, acknowledges, answers and posts the message
+//! to every edge with interest; [`Home::pump`] reads lagging streams on from the log and evicts what is too old.
+//! Values in, values out: the time comes with each call, letters go into [`HomeOutputs`].
+//!
+//! # Why `prev` proves completeness
+//!
+//! For each partition, `forgotten_through` (F) is the greatest last offset of any topic that the home has forgotten, 0 at
+//! first. The claim: *a record's `prev` is an offset B such that its topic has no record in (B, offset)*.
+//!
+//! - A known topic has `last`: its newest record's offset, and B is that. Nothing of the topic lies above its newest.
+//! - A topic that becomes known inherits `last = F` of that moment. Whatever records it had before, it was forgotten
+//!   after them, and F was then raised to at least their last offset. So no record of it lies above F, and while it
+//!   stays known its own appends keep `last` exact. That F rises later does not concern it.
+//! - A topic is forgotten only when nobody subscribes to it by name, no record of it is present and nothing of it is
+//!   retained; F is then raised to its `last`. An inherited `last` raises nothing, as F never falls.
+//!
+//! Hence a topic that is not known is the same as a topic with `last = F`, and a position P is complete without any
+//! record if and only if `last <= P`. One that was subscribed at a head H has `last <= H`, so its first record's `prev`
+//! is at most the `through = H` of the grant: complete, as it must be.
+//!
+//! No record of a forgotten topic is present, so F is always below the oldest record, and so is an inherited `last`:
+//! `last >= oldest` says exactly that the topic has records. That makes forgetting an O(1) question, asked when a
+//! segment goes and when an interest goes; and it is why a topic's id is never reused while a record names it.
+
+mod edges;
+mod interests;
+mod partitions;
+mod publish;
+mod read;
+mod statistics;
+mod streams;
+mod subscribe;
+mod topics;
+
+pub use statistics::{HomeRefusals, HomeStatistics};
+
+use crate::mail::{Code, EdgeId, HomeId, Letter, PartitionId, Request, SubscriptionKey};
+use crate::settings::Settings;
+use crate::topic::Filter;
+use edges::Edge;
+use interests::Interests;
+use log::Memory;
+use partitions::{HomePartition, Share, Steady, partitions_of};
+use read::HistoryQuery;
+use std::sync::Arc;
+use stdx::chunk::Slice;
+use stdx::hash::Seed;
+use stdx::slab::Slab;
+use topics::TopicTable;
+
+/// Segments that one call of [`Home::pump`] evicts for their age.
+const PUMP_EVICTIONS_MAX: usize = 16;
+
+/// The home role of one thread; see the module. Owned by that thread.
+#[derive(Debug)]
+pub struct Home {
+    settings: Arc<Settings>,
+    id: HomeId,
+    interests: Interests,
+    /// Partitions `id`, `id + homes_count`, ..., in this order.
+    partitions: Vec<HomePartition>,
+    shares: Vec<Share>,
+    /// Copies of retained records, found by their topics.
+    retained: Slab<Slice>,
+    steady: Steady,
+    /// Whose lagging streams are fed next.
+    next_edge: usize,
+    statistics: HomeStatistics,
+}
+
+/// Letters that a home has for the edges.
+#[derive(Debug)]
+pub struct HomeOutputs {
+    /// For each edge, in order. The caller takes them.
+    pub letters: Vec<Vec<Letter>>,
+}
+
+impl HomeOutputs {
+    /// No letters for so many edges.
+    pub fn new(edges_count: u16) -> HomeOutputs {
+        HomeOutputs {
+            letters: (0..edges_count).map(|_| Vec::new()).collect(),
+        }
+    }
+
+    fn post(&mut self, edge: EdgeId, letter: Letter) {
+        if let Some(letters) = self.letters.get_mut(usize::from(edge)) {
+            letters.push(letter);
+        }
+    }
+}
+
+impl Home {
+    /// A home without records. `hash_seed` is random and secret: names are chosen by clients.
+    pub fn new(settings: Arc<Settings>, id: HomeId, hash_seed: (u64, u64)) -> Home {
+        let (partitions, shares) = partitions_of(&settings, id);
+        let credit = i64::from(settings.limits.stream_credit_bytes);
+        let edges = (0..settings.edges_count)
+            .map(|_| Edge::new(credit))
+            .collect();
+        let topics = TopicTable::new(Seed(hash_seed.0, hash_seed.1));
+        Home {
+            settings,
+            id,
+            interests: Interests::new(topics, edges),
+            partitions,
+            shares,
+            retained: Slab::new(),
+            steady: Steady::default(),
+            next_edge: 0,
+            statistics: HomeStatistics::default(),
+        }
+    }
+
+    /// Deals with one request of an edge. `now_ms` is the wall clock, in milliseconds since 1970; it may jump.
+    pub fn handle(
+        &mut self,
+        now_ms: u64,
+        from: EdgeId,
+        request: Request,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) {
+        self.steady.advance(now_ms);
+        let credit_max = i64::from(self.settings.limits.stream_credit_bytes);
+        let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
+            return;
+        };
+        if let Request::Credit { bytes } = request {
+            edge.credit = credit_max.min(edge.credit + i64::from(bytes));
+            return;
+        }
+        edge.requests += 1;
+        match request {
+            Request::Subscribe {
+                partition,
+                rule,
+                topic,
+                subscription,
+                start,
+            } => {
+                self.subscribe(
+                    now_ms,
+                    from,
+                    partition,
+                    rule,
+                    &topic,
+                    subscription,
+                    start,
+                    out,
+                );
+            }
+            Request::Release { index, generation } => {
+                if let Some(topic) = self.interests.release(from, index, generation, out) {
+                    self.forget_if_idle(topic, out);
+                }
+            }
+            Request::Read {
+                index,
+                subscription,
+                after,
+                limits,
+            } => {
+                self.read(from, index, subscription, after, limits, out);
+            }
+            Request::History {
+                partition,
+                rule,
+                topic,
+                reply,
+                beyond,
+                reverse,
+                limits,
+            } => {
+                let query = HistoryQuery {
+                    partition,
+                    rule,
+                    beyond,
+                    reverse,
+                    limits,
+                };
+                self.history(now_ms, from, &topic, reply, query, out);
+            }
+            Request::Publish {
+                partition,
+                rule,
+                reply,
+                publication,
+            } => {
+                self.publish(
+                    now_ms,
+                    from,
+                    partition,
+                    rule,
+                    reply,
+                    &publication,
+                    memory,
+                    out,
+                );
+            }
+            Request::AddFilter {
+                filter,
+                subscription,
+            } => {
+                self.add_filter(from, &filter, subscription, out);
+            }
+            Request::RemoveFilter { filter } => self.remove_filter(from, &filter),
+            Request::Credit { .. } => {}
+        }
+    }
+
+    /// Reads lagging streams on while their edges have credit, and evicts by age: a bounded part of it. True if there
+    /// is more that can be done at once.
+    pub fn pump(&mut self, now_ms: u64, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
+        self.steady.advance(now_ms);
+        let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
+        self.feed_lagging(out) || more_expired
+    }
+
+    /// Ends a turn: tells every edge how many of its requests have been dealt with.
+    pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
+        for (edge, state) in (0..).zip(&mut self.interests.edges) {
+            if state.requests > 0 {
+                out.post(
+                    edge,
+                    Letter::Consumed {
+                        requests: std::mem::take(&mut state.requests),
+                    },
+                );
+            }
+        }
+    }
+
+    /// When [`Home::pump`] has something to evict, by the wall clock.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        let expiry = (0..self.partitions.len() as u32)
+            .filter_map(|local| self.expiry_of(local))
+            .min();
+        expiry.map(|expiry| self.steady.wall_at(expiry))
+    }
+
+    /// Counters and present sizes.
+    pub fn statistics(&self) -> HomeStatistics {
+        let Interests {
+            topics,
+            edges,
+            filters,
+            ..
+        } = &self.interests;
+        let logs = || self.partitions.iter().map(|partition| &partition.log);
+        HomeStatistics {
+            topics: topics.len() as u64,
+            topics_bytes: topics.allocated_bytes() as u64,
+            indexes: edges.iter().map(|edge| edge.indexes_count() as u64).sum(),
+            filters: filters.len() as u64,
+            records: logs().map(|log| log.records() as u64).sum(),
+            log_bytes: self.shares.iter().map(|share| share.bytes).sum(),
+            index_bytes: logs().map(|log| log.index_bytes() as u64).sum(),
+            retained: self.retained.len() as u64,
+            retained_bytes: self.shares.iter().map(|share| share.retained_bytes).sum(),
+            lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
+            ..self.statistics
+        }
+    }
+
+    /// The home's own number of a partition, if it lives here.
+    fn local(&self, partition: PartitionId) -> Option<u32> {
+        let is_own = partition < self.settings.partitions_count()
+            && self.settings.home_of(partition) == self.id;
+        is_own.then(|| partition / u32::from(self.settings.homes_count))
+    }
+
+    fn add_filter(
+        &mut self,
+        from: EdgeId,
+        filter: &Slice,
+        subscription: SubscriptionKey,
+        out: &mut HomeOutputs,
+    ) {
+        let filters_max = self.settings.limits.filters_per_shard_max;
+        let Interests { filters, edges, .. } = &mut self.interests;
+        let result = match parse_filter(filter) {
+            None => Err(Code::MalformedFilter),
+            Some(filter) if filters.add(filter, from, filters_max) => Ok(()),
+            Some(_) => Err(Code::FiltersFull),
+        };
+        match result {
+            Ok(()) => edges[usize::from(from)].filters_version = filters.version,
+            Err(code) => self.statistics.refused.count(code),
+        }
+        out.post(
+            from,
+            Letter::FilterGranted {
+                subscription,
+                result,
+            },
+        );
+    }
+
+    fn remove_filter(&mut self, from: EdgeId, filter: &Slice) {
+        let Interests { filters, edges, .. } = &mut self.interests;
+        if parse_filter(filter).is_some_and(|filter| filters.remove(filter, from)) {
+            edges[usize::from(from)].filters_version = filters.version;
+        }
+    }
+}
+
+fn parse_filter(filter: &Slice) -> Option<Filter<'_>> {
+    Filter::parse(std::str::from_utf8(filter).ok()?).ok()
+}

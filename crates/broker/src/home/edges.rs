@@ -1,0 +1,146 @@
+//! What a home keeps for each edge: the indexes that it gave out, and how much the edge has room for.
+//!
+//! Invariants: an index stands for one topic from the grant or announcement until `Released` has been posted; as the
+//! mailbox is first in, first out, it may be given to another topic at once. Generations rise with every grant to the
+//! edge, whatever the index, so that a late `Release` never hits a later grant.
+
+use crate::mail::EdgeId;
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use stdx::slab::Slab;
+
+#[derive(Debug)]
+pub(super) struct Edge {
+    indexes: Slab<Indexed>,
+    generation: u32,
+    /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
+    pub credit: i64,
+    /// Requests dealt with since the last `Consumed`.
+    pub requests: u32,
+    /// The version of the home's filters that last changed this edge's.
+    pub filters_version: u32,
+    /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.
+    pub lagging: VecDeque<u32>,
+}
+
+/// An index in use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Indexed {
+    /// The topic's id and one, so that a free place costs nothing.
+    topic: NonZeroU32,
+    /// Of the newest grant; 0 before the first.
+    generation: u32,
+}
+
+const _: () = assert!(Slab::<Indexed>::ENTRY_BYTES == 8);
+
+impl Edge {
+    pub fn new(credit: i64) -> Edge {
+        Edge {
+            indexes: Slab::new(),
+            generation: 0,
+            credit,
+            requests: 0,
+            filters_version: 0,
+            lagging: VecDeque::new(),
+        }
+    }
+
+    /// Gives a free index to a topic.
+    pub fn allocate(&mut self, topic: u32) -> u32 {
+        self.indexes.insert(Indexed {
+            topic: NonZeroU32::MIN.saturating_add(topic),
+            generation: 0,
+        })
+    }
+
+    pub fn free(&mut self, index: u32) {
+        self.indexes.remove(index);
+    }
+
+    /// The generation of a new grant of an index.
+    pub fn grant(&mut self, index: u32) -> u32 {
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        if let Some(indexed) = self.indexes.get_mut(index) {
+            indexed.generation = self.generation;
+        }
+        self.generation
+    }
+
+    /// The topic that an index stands for, and the generation of its newest grant.
+    pub fn indexed(&self, index: u32) -> Option<(u32, u32)> {
+        let indexed = self.indexes.get(index)?;
+        Some((indexed.topic.get() - 1, indexed.generation))
+    }
+
+    pub fn indexes_count(&self) -> usize {
+        self.indexes.len()
+    }
+}
+
+/// Filters and the edges that asked for them.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    trie: crate::filters::FilterTrie<Vec<EdgeId>>,
+    /// Rises with every change; topics note the one that they were compared with.
+    pub version: u32,
+}
+
+impl Filters {
+    pub fn len(&self) -> usize {
+        self.trie.len()
+    }
+
+    /// Notes that the edge wants the filter. False, and nothing changed, if `filters_max` different ones are there
+    /// already. Asking twice is asking once.
+    pub fn add(
+        &mut self,
+        filter: crate::topic::Filter<'_>,
+        edge: EdgeId,
+        filters_max: u32,
+    ) -> bool {
+        if let Some(edges) = self.trie.get_mut(filter) {
+            if !edges.contains(&edge) {
+                edges.push(edge);
+            }
+        } else if self.trie.len() < filters_max as usize {
+            self.trie.insert(filter, vec![edge]);
+        } else {
+            return false;
+        }
+        self.version = self.version.wrapping_add(1);
+        true
+    }
+
+    /// The edge wants the filter no more. False if it did not.
+    pub fn remove(&mut self, filter: crate::topic::Filter<'_>, edge: EdgeId) -> bool {
+        let Some(edges) = self.trie.get_mut(filter) else {
+            return false;
+        };
+        let Some(place) = edges.iter().position(|other| *other == edge) else {
+            return false;
+        };
+        edges.swap_remove(place);
+        if edges.is_empty() {
+            self.trie.remove(filter);
+        }
+        self.version = self.version.wrapping_add(1);
+        true
+    }
+
+    /// The edges with a filter that covers the topic, ascending, each once.
+    pub fn edges_of(&self, topic: &[u8], edges: &mut Vec<EdgeId>) {
+        edges.clear();
+        if self.trie.is_empty() {
+            return;
+        }
+        // Names were checked by the edge; one that is no text is covered by nothing.
+        let Ok(topic) = std::str::from_utf8(topic) else {
+            return;
+        };
+        self.trie
+            .matches(topic, &mut |found| edges.extend_from_slice(found));
+        edges.sort_unstable();
+        edges.dedup();
+    }
+}

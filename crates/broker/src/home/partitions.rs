@@ -1,0 +1,126 @@
+//! The partitions of a home, and the share that it has in each log's bounds.
+//!
+//! A log's bytes and retained bytes are divided over its partitions in proportion, so that no home needs to know how full
+//! the others are: a home may use `bound * own partitions / all partitions` of it, wherever among its own.
+//!
+//! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps back neither evicts nor keeps
+//! anything for ever.
+
+use crate::mail::PartitionId;
+use crate::settings::{LogSettings, Settings};
+use log::Partition;
+use std::collections::VecDeque;
+
+/// A partition and what its home knows of it beside the log.
+#[derive(Debug)]
+pub(super) struct HomePartition {
+    /// Its number over all logs.
+    pub id: PartitionId,
+    pub epoch: u64,
+    /// Which of the home's logs.
+    pub share: usize,
+    pub log: Partition,
+    /// The greatest last offset of any forgotten topic.
+    pub forgotten_through: u64,
+    /// For each edge, the offset from which its stream still has to be read from the log; 0 while it keeps up.
+    pub lag_from: Box<[u64]>,
+    /// For each segment, oldest first, when its newest record was appended; steady milliseconds.
+    pub ages: VecDeque<u64>,
+    /// When the active segment began; steady milliseconds.
+    pub active_since: u64,
+}
+
+/// What this home may use of one log.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// Own numbers of the log's partitions that live here.
+    pub partitions: std::ops::Range<u32>,
+    pub bytes_max: u64,
+    pub bytes: u64,
+    pub retained_bytes_max: u64,
+    pub retained_bytes: u64,
+    pub age_max_ms: u64,
+}
+
+/// Milliseconds that have passed, as far as a wall clock can tell: steps back count as none.
+#[derive(Debug, Default)]
+pub(super) struct Steady {
+    pub ms: u64,
+    wall_ms: Option<u64>,
+}
+
+impl HomePartition {
+    /// Offset of the oldest record present; above the head if there is none.
+    pub fn oldest(&self) -> u64 {
+        self.log.oldest().unwrap_or(self.log.next_offset())
+    }
+
+    /// The last offset that the stream to an edge has dealt with.
+    pub fn stream_position(&self, edge: usize) -> u64 {
+        match self.lag_from[edge] {
+            0 => self.log.head(),
+            from => from - 1,
+        }
+    }
+}
+
+impl Steady {
+    pub fn advance(&mut self, now_ms: u64) {
+        let before = self.wall_ms.replace(now_ms).unwrap_or(now_ms);
+        self.ms += now_ms.saturating_sub(before);
+    }
+
+    /// The wall clock's reading when so many steady milliseconds will have passed, if it does not jump.
+    pub fn wall_at(&self, steady_ms: u64) -> u64 {
+        self.wall_ms
+            .unwrap_or(0)
+            .saturating_add(steady_ms.saturating_sub(self.ms))
+    }
+}
+
+/// The partitions that live at `home`, in order, and its shares in their logs.
+pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartition>, Vec<Share>) {
+    let mut partitions: Vec<HomePartition> = Vec::new();
+    let mut shares = Vec::new();
+    for log in &settings.logs {
+        let first = partitions.len() as u32;
+        let ids = log.first_partition..log.first_partition + log.partitions_count;
+        let own: Vec<PartitionId> = ids.filter(|id| settings.home_of(*id) == home).collect();
+        let share = share_of(log, first, own.len() as u32);
+        let segment_bytes = u64::from(log.segment_bytes).min(share.bytes_max / 4) as usize;
+        partitions.extend(own.into_iter().map(|id| HomePartition {
+            id,
+            epoch: log.epoch,
+            share: shares.len(),
+            log: Partition::new(
+                log::Settings {
+                    segment_bytes,
+                    partition: id - log.first_partition,
+                    epoch: log.epoch,
+                },
+                1,
+            ),
+            forgotten_through: 0,
+            lag_from: vec![0; usize::from(settings.edges_count)].into_boxed_slice(),
+            ages: VecDeque::new(),
+            active_since: 0,
+        }));
+        shares.push(share);
+    }
+    (partitions, shares)
+}
+
+fn share_of(log: &LogSettings, first: u32, count: u32) -> Share {
+    let part = |bytes: u64| {
+        let all = u128::from(log.partitions_count.max(1));
+        (u128::from(bytes) * u128::from(count) / all) as u64
+    };
+    Share {
+        partitions: first..first + count,
+        bytes_max: part(log.log_bytes_max),
+        bytes: 0,
+        retained_bytes_max: part(log.retained_bytes_max),
+        retained_bytes: 0,
+        age_max_ms: log.age_max_ms,
+    }
+}

@@ -1,0 +1,95 @@
+//! What a home counts about itself, for metrics. Plain numbers; nothing per topic.
+
+use crate::mail::Code;
+
+/// Counters since the start and present sizes of one home.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HomeStatistics {
+    /// Topics known.
+    pub topics: u64,
+    /// Bytes of names, topic entries and their hash slots.
+    pub topics_bytes: u64,
+    /// Indexes that edges hold.
+    pub indexes: u64,
+    /// Filters known.
+    pub filters: u64,
+    /// Records present in the logs.
+    pub records: u64,
+    /// Bytes of records present, with the headers of their segments.
+    pub log_bytes: u64,
+    /// Bytes of the indexes of segments.
+    pub index_bytes: u64,
+    /// Retained messages.
+    pub retained: u64,
+    /// Bytes of retained messages.
+    pub retained_bytes: u64,
+    /// Streams (partition, edge) that are being read from the log.
+    pub lagging_streams: u64,
+    /// Messages appended.
+    pub published: u64,
+    /// Live messages posted to edges.
+    pub delivered: u64,
+    /// Times that a stream began to lag.
+    pub lagged: u64,
+    /// Publishes, subscribes and filters refused.
+    pub refused: HomeRefusals,
+    /// Segments evicted.
+    pub evicted_segments: u64,
+    /// Records evicted with them.
+    pub evicted_records: u64,
+    /// Topics forgotten.
+    pub forgotten: u64,
+    /// Gaps told to subscriptions.
+    pub gaps: u64,
+    /// Streams that lost records to eviction.
+    pub stream_gaps: u64,
+    /// Pages read for subscriptions.
+    pub pages_read: u64,
+    /// Pages of history read.
+    pub histories_read: u64,
+}
+
+/// What a home refused, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HomeRefusals {
+    /// `topics_max`.
+    pub topics_full: u64,
+    /// `filters_per_shard_max`.
+    pub filters_full: u64,
+    /// `retained_bytes_max`.
+    pub retained_full: u64,
+    /// A record that the log's bounds have no room for.
+    pub log_full: u64,
+    /// No memory for another segment or name.
+    pub memory_full: u64,
+    /// `message_bytes_max`.
+    pub message_too_large: u64,
+    /// Anything else.
+    pub other: u64,
+}
+
+impl HomeRefusals {
+    pub(super) fn count(&mut self, code: Code) {
+        let counter = match code {
+            Code::TopicsFull => &mut self.topics_full,
+            Code::FiltersFull => &mut self.filters_full,
+            Code::RetainedFull => &mut self.retained_full,
+            Code::LogFull => &mut self.log_full,
+            Code::MemoryFull => &mut self.memory_full,
+            Code::MessageTooLarge => &mut self.message_too_large,
+            _ => &mut self.other,
+        };
+        *counter += 1;
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.topics_full
+            + self.filters_full
+            + self.retained_full
+            + self.log_full
+            + self.memory_full
+            + self.message_too_large
+            + self.other
+    }
+}

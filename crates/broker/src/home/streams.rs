@@ -1,0 +1,153 @@
+//! Streams: what a partition sends to an edge, live while there is credit and from the log when there was not.
+//!
+//! Invariants: everything of one (partition, edge) passes here in log order. Once a stream lags, nothing of it is sent
+//! but by [`Home::pump`], until that has reached the head; the stream's position never goes back.
+
+use super::interests::Interests;
+use super::{Home, HomeOutputs};
+use crate::mail::{EdgeId, Letter};
+use log::ForwardLimits;
+use stdx::chunk::Slice;
+
+/// Records that one call of `pump` looks at.
+const PUMP_RECORDS_MAX: usize = 4096;
+/// Records of one stream before the next has its turn.
+const PUMP_TURN_RECORDS: usize = 256;
+const PUMP_TURN_BYTES: usize = 256 << 10;
+
+impl Home {
+    /// Sends an appended record to the edges with interest.
+    pub(super) fn fan_out(
+        &mut self,
+        topic: u32,
+        local: u32,
+        offset: u64,
+        record: &Slice,
+        out: &mut HomeOutputs,
+    ) {
+        self.interests.refresh(topic, out);
+        let partition = &mut self.partitions[local as usize];
+        let mut nth = 0;
+        while let Some(interest) = self.interests.topics.interest_at(topic, nth) {
+            nth += 1;
+            let lag_from = &mut partition.lag_from[usize::from(interest.edge)];
+            if *lag_from != 0 {
+                continue;
+            }
+            let edge = &mut self.interests.edges[usize::from(interest.edge)];
+            if edge.credit > 0 {
+                self.statistics.delivered += 1;
+                self.interests
+                    .send(topic, partition.id, interest, record.clone(), out);
+            } else {
+                *lag_from = offset;
+                edge.lagging.push_back(local);
+                self.statistics.lagged += 1;
+            }
+        }
+    }
+
+    /// Feeds lagging streams, round robin over the edges with credit. True if there is more to do at once.
+    pub(super) fn feed_lagging(&mut self, out: &mut HomeOutputs) -> bool {
+        let mut left = PUMP_RECORDS_MAX;
+        let edges = self.interests.edges.len();
+        let mut waiting = 0;
+        while waiting < edges {
+            let edge = self.next_edge % edges;
+            let state = &mut self.interests.edges[edge];
+            if state.credit <= 0 || state.lagging.is_empty() {
+                waiting += 1;
+                self.next_edge = (edge + 1) % edges;
+                continue;
+            }
+            if left == 0 {
+                return true;
+            }
+            waiting = 0;
+            self.next_edge = (edge + 1) % edges;
+            if let Some(local) = state.lagging.pop_front() {
+                let scanned = self.feed(edge as EdgeId, local, left.min(PUMP_TURN_RECORDS), out);
+                left = left.saturating_sub(scanned.max(1));
+                if self.partitions[local as usize].lag_from[edge] != 0 {
+                    self.interests.edges[edge].lagging.push_back(local);
+                }
+            }
+        }
+        false
+    }
+
+    /// Says what a lagging stream has lost to eviction, so that its position is never below what the log holds. Only
+    /// where a letter is paid for: by credit or by a request.
+    pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, out: &mut HomeOutputs) {
+        let partition = &mut self.partitions[local as usize];
+        let oldest = partition.oldest();
+        let head = partition.log.head();
+        let lag_from = &mut partition.lag_from[usize::from(edge)];
+        if *lag_from == 0 || *lag_from >= oldest {
+            return;
+        }
+        let from = *lag_from - 1;
+        out.post(
+            edge,
+            Letter::StreamGap {
+                partition: partition.id,
+                from,
+                to: oldest - 1,
+            },
+        );
+        self.statistics.stream_gaps += 1;
+        *lag_from = oldest;
+        if oldest > head {
+            *lag_from = 0;
+            self.interests.edges[usize::from(edge)]
+                .lagging
+                .retain(|other| *other != local);
+        }
+    }
+
+    /// Reads a lagging stream on from the log. Returns how many records it looked at.
+    fn feed(
+        &mut self,
+        edge: EdgeId,
+        local: u32,
+        records_max: usize,
+        out: &mut HomeOutputs,
+    ) -> usize {
+        self.settle_stream(edge, local, out);
+        let Home {
+            partitions,
+            interests,
+            statistics,
+            ..
+        } = self;
+        let partition = &mut partitions[local as usize];
+        let from = partition.lag_from[usize::from(edge)];
+        if from == 0 {
+            return 0;
+        }
+        let mut scanned = 0;
+        let limits = ForwardLimits {
+            records_max,
+            bytes_scanned_max: PUMP_TURN_BYTES,
+        };
+        let next = partition
+            .log
+            .read_forward(from, limits, &mut |slice, record| {
+                let Interests { edges, .. } = &*interests;
+                if edges[usize::from(edge)].credit <= 0 {
+                    return false;
+                }
+                scanned += 1;
+                let topic = record.topic();
+                interests.refresh(topic, out);
+                if let Some(interest) = interests.topics.interest_of(topic, edge) {
+                    statistics.delivered += 1;
+                    interests.send(topic, partition.id, interest, slice, out);
+                }
+                true
+            });
+        let is_at_head = next > partition.log.head();
+        partition.lag_from[usize::from(edge)] = if is_at_head { 0 } else { next };
+        scanned
+    }
+}
