@@ -20,7 +20,7 @@ pub enum ErrorCode {
     MalformedHandshake = 106,
     /// The HTTP request is malformed.
     MalformedRequest = 107,
-    /// The position is not <epoch>:<offset>.
+    /// The position is not epoch:offset.
     MalformedPosition = 108,
     /// A query parameter or header has an impossible value.
     MalformedParameter = 109,
@@ -384,7 +384,7 @@ impl ErrorCode {
             Self::MalformedVarint => "a varint is not canonical or exceeds 64 bits",
             Self::MalformedHandshake => "the WebSocket handshake is malformed",
             Self::MalformedRequest => "the HTTP request is malformed",
-            Self::MalformedPosition => "the position is not <epoch>:<offset>",
+            Self::MalformedPosition => "the position is not epoch:offset",
             Self::MalformedParameter => "a query parameter or header has an impossible value",
             Self::UnsupportedVersion => "this version of the protocol is not spoken here",
             Self::UnsupportedOption => "an option or flag that must be understood is not",

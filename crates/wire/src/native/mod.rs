@@ -16,6 +16,7 @@ mod list;
 mod message;
 mod options;
 mod reader;
+mod server_codec;
 mod server_frame;
 pub mod varint;
 

@@ -151,7 +151,7 @@ fn read_code(row: &toml::Value, kind: Kind) -> Result<Code> {
         "{name} is not a name"
     );
     ensure!(
-        !text.is_empty() && !text.contains(['"', '\\', '|', '\n']),
+        !text.is_empty() && !text.contains(['"', '\\', '|', '<', '\n']),
         "the text must be plain"
     );
     // RFC 6455, section 5.5: a close reason has at most 123 bytes.
