@@ -158,9 +158,21 @@ impl HeadScan {
         head_bytes_max: u16,
     ) -> Result<Option<(&'a [u8], usize)>, HeadError> {
         let limit = usize::from(head_bytes_max);
-        let mut at = self.scanned_bytes as usize;
-        while let Some(&byte) = input.get(at) {
-            if at == limit {
+        let front = self.scanned_bytes as usize;
+        let mut at = front;
+        while at < input.len() {
+            // At the front of a line, or of what is left of one, whole blocks are plain. Not after a CR, which is
+            // judged by the byte that follows it.
+            let is_front = match at.checked_sub(1).map(|before| input[before]) {
+                None | Some(b'\n') => true,
+                Some(b'\r') => false,
+                Some(_) => at == front,
+            };
+            if is_front {
+                at += plain_bytes(input.get(at..input.len().min(limit)).unwrap_or_default());
+            }
+            let Some(&byte) = input.get(at) else { break };
+            if at >= limit {
                 return Err(HeadError::HeadTooLarge { head_bytes_max });
             }
             let previous = if at == 0 { 0 } else { input[at - 1] };
@@ -192,6 +204,18 @@ impl HeadScan {
         self.scanned_bytes = at as u32;
         Ok(None)
     }
+}
+
+/// How many bytes at the front of `input`, counted in whole blocks, are neither line ends nor forbidden. The loop over
+/// a block has no branch, so that the compiler can use vectors.
+fn plain_bytes(input: &[u8]) -> usize {
+    let (blocks, _) = input.as_chunks::<16>();
+    let is_plain = |block: &&[u8; 16]| {
+        !block
+            .iter()
+            .fold(false, |found, byte| found | is_control(*byte))
+    };
+    16 * blocks.iter().take_while(is_plain).count()
 }
 
 fn leading_empty_lines(input: &[u8]) -> usize {
@@ -237,18 +261,15 @@ impl<'a> Fields<'a> {
 
     /// All fields in order: name as sent, value without the space around it. Values may hold any byte but controls.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        self.places[..usize::from(self.count)].iter().map(|place| {
-            let name = slice(self.head, place.name_start, place.name_bytes);
-            // Names are tokens, so this never fails.
-            let name = std::str::from_utf8(name).unwrap_or_default();
-            (name, slice(self.head, place.value_start, place.value_bytes))
-        })
+        // Names are tokens, so this never fails.
+        self.iter_bytes()
+            .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value))
     }
 
     /// The values of all fields with this name, in any case, in order.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
-        self.iter()
-            .filter(move |(found, _)| found.eq_ignore_ascii_case(name))
+        self.iter_bytes()
+            .filter(move |(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| value)
     }
 
@@ -274,6 +295,13 @@ impl<'a> Fields<'a> {
     pub fn list_contains(&self, name: &str, token: &str) -> bool {
         self.list(name)
             .any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
+    }
+
+    fn iter_bytes(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.places[..usize::from(self.count)].iter().map(|place| {
+            let name = slice(self.head, place.name_start, place.name_bytes);
+            (name, slice(self.head, place.value_start, place.value_bytes))
+        })
     }
 
     /// Whether the connection stays open after this message (RFC 9112 section 9.3).

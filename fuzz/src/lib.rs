@@ -1,0 +1,51 @@
+//! One function for each fuzz target. A binary in `fuzz_targets/` feeds it, `tests/replay.rs` runs it over the
+//! committed corpus.
+//!
+//! What a target asserts: no panic; the same result however the input is cut; and, where there is an encoder, that
+//! what was decoded encodes to the same bytes.
+//!
+//! A new target is: a function here, its name in [`TARGETS`], one line in `fuzz_targets/`, one entry in `Cargo.toml`,
+//! seeds in [`seeds`].
+
+mod http;
+mod native;
+pub mod seeds;
+mod websocket;
+
+// The property tests of `wire` drive the decoders in the same way.
+#[path = "../../crates/wire/tests/drive/mod.rs"]
+mod drive;
+
+pub use http::{event_stream, http_body, http_request, http_response, http_target};
+pub use native::{native_client_frame, native_server_frame};
+pub use websocket::{websocket_frame, websocket_handshake, websocket_message};
+
+/// A target: takes any bytes, panics when a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// Names a function of this crate as a target.
+macro_rules! targets {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as Target)),*] };
+}
+
+/// All targets by name.
+pub const TARGETS: &[(&str, Target)] = targets![
+    websocket_frame,
+    websocket_message,
+    websocket_handshake,
+    http_request,
+    http_response,
+    http_body,
+    http_target,
+    event_stream,
+    native_client_frame,
+    native_server_frame,
+];
+
+/// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.
+fn split_seed(data: &[u8]) -> (u64, &[u8]) {
+    match data.split_last_chunk::<8>() {
+        Some((rest, seed)) => (u64::from_le_bytes(*seed), rest),
+        None => (1, data),
+    }
+}

@@ -1,0 +1,98 @@
+//! Targets of the WebSocket codec.
+
+use wire::http::{HeadLimits, HeadScan, Request, Response};
+use wire::websocket::frame::{self, Frame, FrameHeader, header_len};
+use wire::websocket::handshake::{ClientHandshake, Upgrade};
+use wire::websocket::{Close, ClosePayload, Role};
+use wire::{Step, websocket};
+
+use crate::drive::{check_cuts, websocket_frames, websocket_messages};
+use crate::split_seed;
+
+const ROLES: [Role; 2] = [Role::Server, Role::Client];
+
+/// Frames in both roles: cuts, and encoding what was decoded gives the bytes that came.
+pub fn websocket_frame(data: &[u8]) {
+    let (seed, input) = split_seed(data);
+    for role in ROLES {
+        check_cuts(seed, |cuts| websocket_frames(input, role, 4096, cuts));
+        encode_again(input, role);
+    }
+}
+
+/// Messages in both roles.
+pub fn websocket_message(data: &[u8]) {
+    let (seed, input) = split_seed(data);
+    for role in ROLES {
+        check_cuts(seed, |cuts| websocket_messages(input, role, 300, cuts));
+    }
+    if let Ok(Close {
+        code: Some(code),
+        reason,
+    }) = Close::decode(input)
+        && reason.len() <= websocket::close::REASON_BYTES_MAX
+    {
+        assert_eq!(ClosePayload::new(code, reason).as_bytes(), input);
+    }
+}
+
+/// Handshakes, as a server reads the request and as a client reads the answer.
+pub fn websocket_handshake(data: &[u8]) {
+    let limits = HeadLimits::default();
+    if let Ok(Step::Done { value: request, .. }) =
+        Request::decode(data, &mut HeadScan::new(), &limits)
+    {
+        let mut answer = Vec::new();
+        match Upgrade::check(&request) {
+            Ok(upgrade) => upgrade.encode_response(&mut answer, upgrade.subprotocols().next()),
+            Err(refusal) => refusal.encode(&mut answer),
+        }
+        let decoded = Response::decode(&answer, &mut HeadScan::new(), &limits, "GET");
+        assert!(matches!(decoded, Ok(Step::Done { .. })), "{decoded:?}");
+    }
+    if let Ok(Step::Done {
+        value: response, ..
+    }) = Response::decode(data, &mut HeadScan::new(), &limits, "GET")
+    {
+        let handshake = ClientHandshake {
+            host: "localhost",
+            target: "/crore",
+            nonce: *b"the sample nonce",
+            subprotocols: &["crore.v1"],
+            headers: &[],
+        };
+        let _ = handshake.check_response(&response);
+    }
+}
+
+fn encode_again(input: &[u8], role: Role) {
+    let mut received = input.to_vec();
+    let mut rest = &mut received[..];
+    let mut at = 0;
+    while let Ok(Step::Done {
+        value: header,
+        consumed: header_bytes,
+    }) = FrameHeader::decode(rest, role, 4096)
+    {
+        let Ok(Step::Done {
+            value: frame,
+            consumed,
+        }) = Frame::decode(rest, role, 4096)
+        else {
+            return;
+        };
+        let mask_bytes = header.mask_key.map_or(0, |key| key.len());
+        assert_eq!(header_bytes, header_len(frame.payload.len()) + mask_bytes);
+        let mut encoded = Vec::new();
+        frame::encode(
+            &mut encoded,
+            frame.fin,
+            frame.opcode,
+            frame.payload,
+            header.mask_key,
+        );
+        assert_eq!(encoded, &input[at..at + consumed]);
+        at += consumed;
+        rest = &mut rest[consumed..];
+    }
+}
