@@ -102,6 +102,13 @@ impl Process {
         }
     }
 
+    /// Whether a line comes within `duration`. It is taken.
+    pub fn has_line_within(&mut self, duration: Duration) -> bool {
+        let line = self.next_line(Instant::now() + duration);
+        self.seen.extend(line.as_ref().ok().cloned());
+        line.is_ok()
+    }
+
     /// Sends a signal by its short name, as `kill` knows it.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");

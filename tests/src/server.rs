@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::process::Process;
+use crate::process::{Ended, Process};
 use crate::tools;
 
 /// A running `crore serve`. Dropping it kills it.
@@ -67,6 +67,11 @@ impl Server {
     /// The URL of a path at the operators' port.
     pub fn operators_url(&self, path: &str) -> String {
         format!("http://{}{path}", self.operators)
+    }
+
+    /// Waits for its end, after a signal.
+    pub fn end(self) -> Ended {
+        self.process.end()
     }
 
     /// Bytes of memory that the process holds now.

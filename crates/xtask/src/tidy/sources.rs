@@ -39,7 +39,7 @@ const MACHINE_FOLDERS: &[&str] = &[
 /// Every file that decodes what a peer sent, and the fuzz target that feeds it.
 const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/wire/src/http/body.rs", "http_body"),
-    ("crates/wire/src/http/event_stream.rs", "http_event_stream"),
+    ("crates/wire/src/http/event_stream.rs", "event_stream"),
     ("crates/wire/src/http/request.rs", "http_request"),
     ("crates/wire/src/http/response.rs", "http_response"),
     (
@@ -47,11 +47,11 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
         "native_client_frame",
     ),
     (
-        "crates/wire/src/native/server_frame.rs",
+        "crates/wire/src/native/server_codec.rs",
         "native_server_frame",
     ),
     ("crates/wire/src/native/varint.rs", "native_client_frame"),
-    ("crates/wire/src/websocket/close.rs", "websocket_close"),
+    ("crates/wire/src/websocket/close.rs", "websocket_message"),
     ("crates/wire/src/websocket/frame.rs", "websocket_frame"),
     ("crates/wire/src/websocket/message.rs", "websocket_message"),
 ];
@@ -179,26 +179,38 @@ pub fn leftovers(tree: &Tree) -> Vec<Finding> {
 
 /// Every decoder has a fuzz target, named in [`FUZZ_TARGETS`].
 pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let decoders = tree
-        .rust()
-        .filter(|file| file.path.starts_with("crates/wire/src/"));
-    for file in decoders {
-        let Some((number, _)) = file.lines().find(|(_, line)| {
+    let decoder_line = |file: &File| {
+        let is_decoder = |line: &str| {
             let name = line.trim_start().strip_prefix("pub fn decode");
             name.is_some_and(|rest| rest.starts_with(['(', '<']))
-        }) else {
-            continue;
         };
-        let Some((_, target)) = FUZZ_TARGETS.iter().find(|(path, _)| *path == file.path) else {
-            findings.push(file.finding(number, "a decoder without a fuzz target in tidy's table"));
-            continue;
-        };
-        if tree
-            .file(&format!("fuzz/fuzz_targets/{target}.rs"))
-            .is_none()
-        {
-            findings.push(file.finding(number, format!("there is no fuzz target `{target}`")));
+        file.lines()
+            .find(|(_, line)| is_decoder(line))
+            .map(|(number, _)| number)
+    };
+    let mut findings = Vec::new();
+    for file in tree
+        .rust()
+        .filter(|file| file.path.starts_with("crates/wire/src/"))
+    {
+        let target = FUZZ_TARGETS.iter().find(|(path, _)| *path == file.path);
+        match (decoder_line(file), target) {
+            (None, None) => {}
+            (None, Some(_)) => findings.push(file.finding(0, "tidy's table names no decoder")),
+            (Some(number), None) => {
+                findings.push(
+                    file.finding(number, "the decoder is not in tidy's table of fuzz targets"),
+                );
+            }
+            (Some(number), Some((_, target))) => {
+                if tree
+                    .file(&format!("fuzz/fuzz_targets/{target}.rs"))
+                    .is_none()
+                {
+                    findings
+                        .push(file.finding(number, format!("there is no fuzz target `{target}`")));
+                }
+            }
         }
     }
     findings
@@ -383,6 +395,7 @@ mod tests {
         let fuzz = format!("fuzz/fuzz_targets/{target}.rs");
         assert_eq!(findings(fuzz_targets, &[decoder, (&fuzz, "")]).len(), 0);
         assert_eq!(findings(fuzz_targets, &[decoder]).len(), 1);
+        assert_eq!(findings(fuzz_targets, &[(path, "")]).len(), 1);
         assert_eq!(
             count(
                 fuzz_targets,

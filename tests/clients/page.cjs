@@ -1,0 +1,80 @@
+// A headless Chromium on the live page, steered by playwright-core: what a person would do and see.
+// Usage: page.cjs OPERATORS_URL. Prints `{"watching":true}` when the page is live, then expects a message
+// `from elsewhere` on the topic `demo/elsewhere`, and publishes one itself by hand.
+"use strict";
+
+const assert = require("node:assert");
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+const { chromium } = require("playwright-core");
+
+const url = process.argv[2];
+const TIMEOUT_MS = 30_000;
+const ARGUMENTS = [
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+async function visit(page) {
+  const faults = [];
+  page.on("pageerror", (error) => faults.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error") faults.push(message.text());
+  });
+  await page.goto(url);
+  await page.locator('#state[data-state="live"]').waitFor();
+  console.log(JSON.stringify({ watching: true }));
+
+  await page.locator("#rows li", { hasText: "from elsewhere" }).waitFor();
+
+  await page.fill("#topic", "demo/by hand");
+  await page.fill("#payload", "typed by a person: <b>äöü</b>");
+  await page.click("#publish button[type=submit]");
+  await page.locator('#outcome[data-kind="good"]').waitFor();
+  const row = page.locator("#rows li", { hasText: "typed by a person: <b>äöü</b>" });
+  await row.waitFor();
+  assert.match(await row.textContent(), /demo\/by hand/);
+
+  // Many messages: the newest stays in view.
+  for (let number = 1; number <= 40; number++) {
+    await page.fill("#payload", `line ${number}`);
+    await page.click("#publish button[type=submit]");
+    await page.locator("#rows li", { hasText: new RegExp(`line ${number}(?!\\d)`) }).waitFor();
+  }
+  const isInView = await page.evaluate(() => {
+    const stream = document.getElementById("stream");
+    return stream.scrollHeight - stream.scrollTop - stream.clientHeight < 40;
+  });
+  assert.ok(isInView, "the page does not follow the newest message");
+
+  // A topic that is not a topic is refused with a reason.
+  await page.fill("#topic", "demo/#");
+  await page.click("#publish button[type=submit]");
+  await page.locator('#outcome[data-kind="bad"]').waitFor();
+  const unexpected = faults.filter((text) => !text.includes("400"));
+  assert.deepStrictEqual(unexpected, []);
+}
+
+(async () => {
+  const profile = fs.mkdtempSync(path.join(os.tmpdir(), "crore-chromium-"));
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    chromiumSandbox: false,
+    headless: true,
+    args: ARGUMENTS,
+  });
+  try {
+    context.setDefaultTimeout(TIMEOUT_MS);
+    await visit(await context.newPage());
+  } finally {
+    await context.close();
+    fs.rmSync(profile, { recursive: true, force: true });
+  }
+})().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

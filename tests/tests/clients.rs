@@ -1,0 +1,110 @@
+//! Clients that others wrote: npm's `ws` and `eventsource`, Python's `websockets`, a headless Chromium.
+
+use std::time::Duration;
+
+use end_to_end::curl::publish;
+use end_to_end::process::{Process, assert_success};
+use end_to_end::proxy::Proxy;
+use end_to_end::server::Server;
+use end_to_end::tools::{node, python};
+use serde_json::{Value, json};
+
+#[test]
+fn ws_echo() {
+    let server = Server::start();
+    for path in ["/echo", "/ws/echo"] {
+        assert_success(&mut node("web_socket.cjs", &[&server.ws_url(path)]));
+    }
+}
+
+#[test]
+fn websockets_echo() {
+    let server = Server::start();
+    assert_success(&mut python("web_socket.py", &[&server.ws_url("/echo")]));
+}
+
+#[test]
+fn the_native_protocol_requires_its_subprotocol() {
+    let server = Server::start();
+    let url = server.ws_url("/crore");
+    let handshake = |subprotocols: &[&str]| {
+        let arguments = [&[url.as_str()], subprotocols].concat();
+        Process::start(&mut node("handshake.cjs", &arguments)).json()
+    };
+    let agreed = json!({ "open": true, "subprotocol": "crore.v1" });
+    assert_eq!(handshake(&["crore.v1"]), agreed);
+    assert_eq!(handshake(&["mqtt", "crore.v1"]), agreed);
+    assert_eq!(handshake(&[]), json!({ "open": false, "status": 400 }));
+    assert_eq!(
+        handshake(&["mqtt"]),
+        json!({ "open": false, "status": 400 })
+    );
+}
+
+#[test]
+fn eventsource_hears_each_message_once() {
+    let server = Server::start();
+    let mut source = event_source(&server.url("/events?topic=chat/1"));
+    for number in 0..100 {
+        publish(&server.url("/topics/chat/1"), &number.to_string());
+    }
+    for number in 0..100 {
+        assert_eq!(next_payload(&mut source), number.to_string());
+    }
+}
+
+/// The link breaks; the client reconnects by itself with `Last-Event-ID` and has missed nothing.
+#[test]
+fn eventsource_misses_nothing_when_its_link_breaks() {
+    let server = Server::start();
+    let proxy = Proxy::to(&server.clients);
+    let publish = |payload: &str| publish(&server.url("/topics/chat/2"), payload);
+    let mut source = event_source(&format!("http://{}/events?topic=chat/2", proxy.address));
+    publish("before");
+    assert_eq!(next_payload(&mut source), "before");
+
+    proxy.cut();
+    source.wait_for("the broken link", |line| {
+        line.contains("\"error\"").then_some(())
+    });
+    let missed: Vec<String> = (0..50).map(|number| format!("missed {number}")).collect();
+    missed.iter().for_each(|payload| {
+        publish(payload);
+    });
+    proxy.mend();
+    for payload in &missed {
+        assert_eq!(&next_payload(&mut source), payload);
+    }
+    publish("after");
+    assert_eq!(next_payload(&mut source), "after");
+    source.assert_quiet(Duration::from_millis(300));
+}
+
+#[test]
+fn the_live_page_in_a_browser() {
+    let server = Server::start();
+    let mut page = Process::start(&mut node("page.cjs", &[&server.operators_url("/")]));
+    assert_eq!(page.json(), json!({ "watching": true }));
+    publish(&server.url("/topics/demo/elsewhere"), "from elsewhere");
+    page.end().assert_success();
+}
+
+/// Starts npm's `eventsource` and waits until it is connected.
+fn event_source(url: &str) -> Process {
+    let mut source = Process::start(&mut node("event_source.cjs", &[url, "gap", "skipped"]));
+    assert_eq!(source.json(), json!({ "open": true }));
+    source
+}
+
+/// The payload of the next message; that a link was opened again is left out, a gap is not.
+fn next_payload(source: &mut Process) -> String {
+    loop {
+        let happened = source.json();
+        if happened.get("event").is_none() {
+            continue;
+        }
+        assert_eq!(happened["event"], "message", "{happened}");
+        let data: Value = serde_json::from_str(happened["data"].as_str().unwrap()).unwrap();
+        return data["data"].as_str().unwrap().to_owned();
+    }
+}

@@ -1,0 +1,173 @@
+//! The command line: how the server starts and ends, `pub`, `sub` and `history` against it, and exit codes.
+
+use std::time::Duration;
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::process::{Ended, Process};
+use end_to_end::proxy::Proxy;
+use end_to_end::server::Server;
+use end_to_end::tools::crore;
+
+#[test]
+fn signals_end_it_by_its_drain() {
+    for (signal, codes) in [("TERM", [0, 143]), ("INT", [130, 130])] {
+        let server = Server::with_configuration("[node]\ndrain_window = \"1s\"\n");
+        let clients = server.clients.clone();
+        server.process.signal(signal);
+        let ended = server.end();
+        let code = ended.status.code().unwrap_or(-1);
+        assert!(codes.contains(&code), "{signal}: {:?}", ended);
+        assert!(
+            std::net::TcpStream::connect(clients).is_err(),
+            "{signal}: still listening"
+        );
+    }
+}
+
+#[test]
+fn wrong_configuration_is_told_with_its_place() {
+    let check = |text: &str, expected: &[&str]| {
+        let folder = std::env::temp_dir();
+        let file = folder.join(format!("crore-wrong-{}.toml", std::process::id()));
+        std::fs::write(&file, text).unwrap();
+        let ended = run(&["serve", "--config", file.to_str().unwrap()]);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(ended.status.code(), Some(78), "{ended:?}");
+        let said = ended.lines.join("\n");
+        assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+    };
+    check(
+        "[limits]\ntopics_mix = 5\n",
+        &["crore-wrong-", "2", "topics_mix"],
+    );
+    check("[limits]\ntopics_max = \"many\"\n", &["topics_max", "2"]);
+    check("[limits\n", &["crore-wrong-", "1"]);
+}
+
+#[test]
+fn without_entitlement_only_loopback_is_served() {
+    let ended = run(&[
+        "serve",
+        "--listen",
+        "0.0.0.0:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(ended.status.code(), Some(78), "{ended:?}");
+    assert!(ended.lines.join("\n").contains("open"), "{ended:?}");
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_2() {
+    for arguments in [&["sreve"][..], &["serve", "--no-such-flag"], &["sub"]] {
+        let ended = run(arguments);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?} {ended:?}");
+    }
+    for arguments in [&["--help"][..], &["version"], &["completion", "bash"]] {
+        run(arguments).assert_success();
+    }
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let server = Server::start();
+    let ended = run(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        &server.operators,
+    ]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(
+        ended.lines.join("\n").contains(&server.operators),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_is_published_is_heard() {
+    let server = Server::start();
+    let mut subscriber = subscribe(&server.clients, &["a/#"]);
+    for payload in ["one", "two", "three"] {
+        run(&["pub", "--url", &native(&server.clients), "a/b", payload]).assert_success();
+    }
+    for payload in ["one", "two", "three"] {
+        assert_eq!(next_data(&mut subscriber), payload);
+    }
+    let history = run(&["history", "--url", &native(&server.clients), "a/b"]);
+    let printed = history.lines.join("\n");
+    history.assert_success();
+    assert!(
+        ["one", "two", "three"]
+            .iter()
+            .all(|payload| printed.contains(payload)),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_subscriber_recovers_when_its_link_breaks() {
+    let server = Server::start();
+    let proxy = Proxy::to(&server.clients);
+    let url = server.url("/topics/prices/oil");
+    let mut subscriber = subscribe(&proxy.address, &["prices/oil"]);
+    publish(&url, "before");
+    assert_eq!(next_data(&mut subscriber), "before");
+    proxy.cut();
+    for number in 0..200 {
+        publish(&url, &format!("missed {number}"));
+    }
+    proxy.mend();
+    for number in 0..200 {
+        assert_eq!(next_data(&mut subscriber), format!("missed {number}"));
+    }
+    publish(&url, "after");
+    assert_eq!(next_data(&mut subscriber), "after");
+    subscriber.signal("INT");
+    assert_eq!(subscriber.end().status.code(), Some(130));
+}
+
+#[test]
+fn the_configuration_explains_itself() {
+    run(&["config", "default"]).assert_success();
+    run(&["config", "doc"]).assert_success();
+}
+
+/// Starts `crore sub --json` and waits until it hears: what it prints before is not to be relied on, so probes are
+/// published to a topic of its own until one arrives.
+fn subscribe(address: &str, filters: &[&str]) -> Process {
+    let url = native(address);
+    let mut arguments = vec!["sub", "--url", &url, "--json", "probe"];
+    arguments.extend(filters);
+    let mut command = crore();
+    let mut subscriber = Process::start(command.args(arguments));
+    let probe = format!("http://{address}/topics/probe");
+    for _ in 0..100 {
+        curl(&["-d", "probe", &probe]).expect(200);
+        if subscriber.has_line_within(Duration::from_millis(200)) {
+            return subscriber;
+        }
+    }
+    panic!("`crore sub` hears nothing");
+}
+
+/// The data of the next message that is no probe.
+fn next_data(subscriber: &mut Process) -> String {
+    loop {
+        let message = subscriber.json();
+        if message["topic"] != "probe"
+            && let Some(data) = message["data"].as_str()
+        {
+            return data.to_owned();
+        }
+    }
+}
+
+fn native(address: &str) -> String {
+    format!("ws://{address}/crore")
+}
+
+fn run(arguments: &[&str]) -> Ended {
+    Process::start(crore().args(arguments)).end()
+}

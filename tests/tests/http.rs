@@ -1,0 +1,326 @@
+//! HTTP on the clients' port, by `curl`: publish, history, long-poll, event streams.
+
+use std::time::{Duration, Instant};
+
+use end_to_end::curl::{curl, publish, stream};
+use end_to_end::process::Process;
+use end_to_end::server::Server;
+use serde_json::{Value, json};
+
+#[test]
+fn a_first_publication() {
+    let server = Server::start();
+    let url = server.url("/topics/a/b");
+    let first = publish(&url, "hello");
+    assert!(first["epoch"].is_string(), "{first}");
+    let second = publish(&url, "world");
+    assert_eq!(first["epoch"], second["epoch"]);
+    assert!(
+        first["offset"].as_u64() < second["offset"].as_u64(),
+        "{first} {second}"
+    );
+
+    let history = curl(&[&url]).expect(200).json();
+    assert_eq!(payloads(&history), ["hello", "world"]);
+    let last = &history["messages"][1];
+    assert_eq!(last["topic"], "a/b");
+    assert_eq!(last["offset"], second["offset"]);
+}
+
+#[test]
+fn histories_are_cut_as_asked() {
+    let server = Server::start();
+    let url = server.url("/topics/prices/gold");
+    let positions: Vec<String> = ["1", "2", "3", "4", "5"]
+        .iter()
+        .map(|text| position(&publish(&url, text)))
+        .collect();
+    let check = |query: &str, expected: &[&str]| {
+        let history = curl(&[&format!("{url}?{query}")]).expect(200).json();
+        assert_eq!(payloads(&history), expected, "{query}");
+    };
+    check("limit=2&reverse=true", &["5", "4"]);
+    check(&format!("since={}", positions[2]), &["4", "5"]);
+    check(&format!("since={}&limit=1", positions[0]), &["2"]);
+    check(&format!("since={}", positions[4]), &[]);
+}
+
+#[test]
+fn names_of_topics_are_kept_as_they_are() {
+    let server = Server::start();
+    let check = |path: &str, topic: &str| {
+        let answer = curl(&["-d", topic, &server.url(path)]).expect(200);
+        let history = curl(&[&server.url(path)]).expect(200).json();
+        assert_eq!(history["messages"][0]["topic"], topic, "{path} {answer:?}");
+    };
+    check("/topics/plain", "plain");
+    check("/topics//leading", "/leading");
+    check("/topics/a//b", "a//b");
+    check("/topics/with%20space", "with space");
+    check("/topics/%E2%82%AC", "€");
+    check("/topics/?topic=asked%2Ffor", "asked/for");
+    check("/topics/a/./b/../c", "a/./b/../c");
+}
+
+#[test]
+fn bodies_and_their_types_are_kept() {
+    let server = Server::start();
+    let url = server.url("/topics/typed");
+    let json = [
+        "-H",
+        "Content-Type: application/json",
+        "-d",
+        r#"{"price": 12.5}"#,
+        &url,
+    ];
+    curl(&json).expect(200);
+    curl(&[
+        "-H",
+        "Content-Type: application/octet-stream",
+        "-d",
+        "bytes",
+        &url,
+    ])
+    .expect(200);
+    // Chunked: curl does not know the length of what it reads from its input.
+    curl(&["-H", "Transfer-Encoding: chunked", "-d", "in chunks", &url]).expect(200);
+    let history = curl(&[&url]).expect(200).json();
+    let messages = history["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 3, "{history}");
+    assert_eq!(messages[0]["content_type"], "application/json", "{history}");
+    assert_eq!(
+        messages[1]["content_type"], "application/octet-stream",
+        "{history}"
+    );
+}
+
+#[test]
+fn envelopes() {
+    let server = Server::start();
+    let url = server.url("/publish");
+    let post = |body: &Value| {
+        curl(&[
+            "-H",
+            "Content-Type: application/json",
+            "-d",
+            &body.to_string(),
+            &url,
+        ])
+        .expect(200)
+    };
+    post(&json!({ "topic": "one", "data": "text" }));
+    post(&json!({ "topics": ["left", "right"], "data": "both" }));
+    post(&json!({ "topic": "raw", "b64data": "AAEC/w==" }));
+    post(&json!({ "topic": "tagged", "data": "x", "tags": { "kind": "goal" } }));
+    post(&json!([{ "topic": "batch/1", "data": "a" }, { "topic": "batch/2", "data": "b" }]));
+
+    let messages = |topic: &str| {
+        let history = curl(&[&server.url(&format!("/topics/{topic}"))])
+            .expect(200)
+            .json();
+        history["messages"].clone()
+    };
+    let data = [
+        ("one", "text"),
+        ("left", "both"),
+        ("right", "both"),
+        ("batch/1", "a"),
+        ("batch/2", "b"),
+    ];
+    for (topic, expected) in data {
+        assert_eq!(messages(topic)[0]["data"], expected, "{topic}");
+    }
+    assert_eq!(messages("raw")[0]["b64data"], "AAEC/w==");
+    assert_eq!(messages("tagged")[0]["tags"]["kind"], "goal");
+}
+
+#[test]
+fn a_long_poll_answers_with_the_next_message() {
+    let server = Server::start();
+    let url = server.url("/topics/slow/news");
+    let start = position(&publish(&url, "old"));
+    let waiting_url = format!("{url}?since={start}&wait=15s");
+    let asked = Instant::now();
+    let waiting = std::thread::spawn(move || curl(&[&waiting_url]).expect(200).json());
+    std::thread::sleep(Duration::from_millis(500));
+    publish(&url, "new");
+    assert_eq!(payloads(&waiting.join().unwrap()), ["new"]);
+    assert!(
+        asked.elapsed() < Duration::from_secs(10),
+        "it waited to the end"
+    );
+
+    let end = position(&publish(&url, "newest"));
+    let empty = curl(&[&format!("{url}?since={end}&wait=200ms")])
+        .expect(200)
+        .json();
+    assert_eq!(payloads(&empty), Vec::<String>::new());
+}
+
+#[test]
+fn an_event_stream_is_live_and_resumes() {
+    let server = Server::start();
+    let url = server.url("/topics/scores/final");
+    let mut live = event_stream(&url, None);
+    publish(&url, "0:1");
+    let (first_id, first) = next_message(&mut live);
+    assert_eq!(
+        (first["data"].as_str(), first["topic"].as_str()),
+        (Some("0:1"), Some("scores/final"))
+    );
+    drop(live);
+
+    publish(&url, "1:1");
+    publish(&url, "2:1");
+    let mut resumed = event_stream(&url, Some(&first_id));
+    assert_eq!(next_message(&mut resumed).1["data"], "1:1");
+    assert_eq!(next_message(&mut resumed).1["data"], "2:1");
+    publish(&url, "3:1");
+    assert_eq!(next_message(&mut resumed).1["data"], "3:1");
+    resumed.assert_quiet(Duration::from_millis(300));
+
+    // A browser cannot set the header on its first request: the parameter does the same.
+    let mut by_parameter = event_stream(&format!("{url}?last-event-id={first_id}"), None);
+    assert_eq!(next_message(&mut by_parameter).1["data"], "1:1");
+}
+
+#[test]
+fn one_stream_of_several_topics_and_of_a_filter() {
+    let server = Server::start();
+    let mut several = event_stream(&server.url("/events?topic=a&topic=b/c"), None);
+    let mut filtered = event_stream(&server.url("/events?topic=b/%23"), None);
+    for (topic, payload) in [("a", "1"), ("b/c", "2"), ("b/d", "3"), ("other", "4")] {
+        publish(&server.url(&format!("/topics/{topic}")), payload);
+    }
+    // Topics are ordered each by itself, so what belongs to different topics may come in any order.
+    let received = |stream: &mut Process| {
+        let mut data: Vec<String> = (0..2)
+            .map(|_| next_message(stream).1["data"].as_str().unwrap().to_owned())
+            .collect();
+        data.sort();
+        stream.assert_quiet(Duration::from_millis(300));
+        data
+    };
+    assert_eq!(received(&mut several), ["1", "2"]);
+    assert_eq!(received(&mut filtered), ["2", "3"]);
+}
+
+#[test]
+fn a_position_of_another_log_is_a_gap_at_once() {
+    let server = Server::start();
+    let url = server.url("/topics/reborn");
+    publish(&url, "kept");
+    let mut resumed = event_stream(&url, Some("1:1"));
+    resumed.wait_for("a gap", |line| {
+        (line == "event: gap" || line == "event:gap").then_some(())
+    });
+}
+
+#[test]
+fn connections_are_kept_and_requests_pipelined() {
+    use end_to_end::raw::Raw;
+    let server = Server::start();
+    let mut raw = Raw::connect(&server.clients);
+    let request = |body: &str| {
+        format!(
+            "POST /topics/pipe HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    raw.send((request("one") + &request("two") + &request("three")).as_bytes());
+    for _ in 0..3 {
+        assert!(raw.read_until(b"\r\n\r\n").starts_with("HTTP/1.1 200 "));
+        raw.read_until(b"}");
+    }
+    let history = curl(&[&server.url("/topics/pipe")]).expect(200).json();
+    assert_eq!(payloads(&history), ["one", "two", "three"]);
+}
+
+#[test]
+fn other_web_pages_are_not_let_in() {
+    let server = Server::start();
+    let url = server.url("/topics/cors");
+    let own = format!("Origin: http://{}", server.operators);
+    let answer = curl(&["-H", &own, "-d", "x", &url]).expect(200);
+    assert_eq!(
+        answer.header("access-control-allow-origin"),
+        Some(format!("http://{}", server.operators).as_str())
+    );
+    let foreign = ["-H", "Origin: https://evil.example", "-d", "x", &url];
+    curl(&foreign).expect_problem(403, "origin_forbidden");
+    let preflight = [
+        "-X",
+        "OPTIONS",
+        "-H",
+        &own,
+        "-H",
+        "Access-Control-Request-Method: POST",
+        &url,
+    ];
+    let answer = curl(&preflight);
+    assert!(answer.status == 200 || answer.status == 204, "{answer:?}");
+    assert!(
+        answer.header("access-control-allow-methods").is_some(),
+        "{answer:?}"
+    );
+}
+
+/// Opens an event stream and waits until it is live.
+fn event_stream(url: &str, last_event_id: Option<&str>) -> Process {
+    let id = last_event_id.map(|id| format!("Last-Event-ID: {id}"));
+    let mut arguments = vec!["--include", "-H", "Accept: text/event-stream"];
+    if let Some(id) = &id {
+        arguments.extend(["-H", id]);
+    }
+    arguments.push(url);
+    let mut stream = stream(&arguments);
+    stream.wait_for("an accepted request", |line| {
+        line.starts_with("HTTP/1.1 200").then_some(())
+    });
+    stream.wait_for("the media type", |line| {
+        line.to_ascii_lowercase()
+            .starts_with("content-type: text/event-stream")
+            .then_some(())
+    });
+    // The first thing in it says how long to wait before a reconnect: from here on it is subscribed.
+    stream.wait_for("retry", |line| line.starts_with("retry:").then_some(()));
+    stream
+}
+
+/// The next message of a stream: its id and its data.
+fn next_message(stream: &mut Process) -> (String, Value) {
+    let field = |line: &str, name: &str| {
+        let value = line.strip_prefix(name)?.strip_prefix(':')?;
+        Some(value.strip_prefix(' ').unwrap_or(value).to_owned())
+    };
+    let (mut id, mut data) = (None, None);
+    while id.is_none() || data.is_none() {
+        let (name, value) = stream.wait_for("id and data", |line| {
+            ["id", "data"]
+                .iter()
+                .find_map(|name| Some((*name, field(line, name)?)))
+        });
+        match name {
+            "id" => id = Some(value),
+            _ => data = serde_json::from_str(&value).ok(),
+        }
+    }
+    (id.unwrap(), data.unwrap())
+}
+
+/// The payloads of a history's messages, in order.
+#[track_caller]
+fn payloads(history: &Value) -> Vec<String> {
+    let messages = history["messages"].as_array();
+    let messages = messages.unwrap_or_else(|| panic!("no messages in {history}"));
+    messages
+        .iter()
+        .map(|message| message["data"].as_str().unwrap_or("").to_owned())
+        .collect()
+}
+
+/// The position that an acknowledgement names.
+fn position(acknowledgement: &Value) -> String {
+    let epoch = acknowledgement["epoch"].as_str().unwrap();
+    format!("{epoch}:{}", acknowledgement["offset"])
+}

@@ -1,0 +1,77 @@
+//! The operators' port: health, metrics as Prometheus reads them, and who may ask.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::server::Server;
+use end_to_end::tools::promtool;
+
+#[test]
+fn health() {
+    let server = Server::start();
+    for path in ["/livez", "/readyz", "/healthz"] {
+        curl(&[&server.operators_url(path)]).expect(200);
+    }
+    curl(&[&server.operators_url("/none")]).expect(404);
+}
+
+#[test]
+fn promtool_finds_nothing_to_say_about_the_metrics() {
+    let server = Server::start();
+    publish(&server.url("/topics/metered"), "x");
+    curl(&[&server.url("/none")]).expect(404);
+    let answer = curl(&[&server.operators_url("/metrics")]).expect(200);
+    assert!(
+        answer
+            .header("content-type")
+            .is_some_and(|media| media.contains("text"))
+    );
+    let names: Vec<&str> = answer
+        .body
+        .lines()
+        .filter(|line| line.starts_with("crore_"))
+        .collect();
+    assert!(names.len() > 10, "{}", answer.body);
+    assert!(!answer.body.contains("metered"), "a metric names a topic");
+
+    let mut check = promtool();
+    check.args(["check", "metrics"]);
+    let mut check = check
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    check
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(answer.body.as_bytes())
+        .unwrap();
+    let output = check.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{said}\nabout\n{}",
+        answer.body
+    );
+}
+
+#[test]
+fn a_name_that_resolves_to_this_machine_is_refused() {
+    let server = Server::start();
+    let answer = curl(&[
+        "-H",
+        "Host: evil.example",
+        &server.operators_url("/metrics"),
+    ]);
+    assert!((400..500).contains(&answer.status), "{answer:?}");
+}
+
+#[test]
+fn the_ports_do_not_mix() {
+    let server = Server::start();
+    curl(&[&server.url("/metrics")]).expect(404);
+    curl(&["-d", "x", &server.operators_url("/topics/a")]).expect(404);
+}
