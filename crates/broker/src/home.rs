@@ -299,10 +299,10 @@ impl Home {
         );
     }
 
+    /// What the filter had matched is released when each topic is next compared.
     fn remove_filter(&mut self, from: EdgeId, filter: &Slice) {
-        let Interests { filters, edges, .. } = &mut self.interests;
-        if parse_filter(filter).is_some_and(|filter| filters.remove(filter, from)) {
-            edges[usize::from(from)].filters_version = filters.version;
+        if let Some(filter) = parse_filter(filter) {
+            self.interests.filters.remove(filter, from);
         }
     }
 }

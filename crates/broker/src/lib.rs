@@ -4,9 +4,11 @@
 //! [`mail`].
 #![forbid(unsafe_code)]
 
+pub mod edge;
 pub mod filters;
 pub mod home;
 pub mod mail;
 pub mod position;
+mod session;
 pub mod settings;
 pub mod topic;

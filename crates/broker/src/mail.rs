@@ -280,6 +280,8 @@ pub struct HistoryPage {
     pub records: Vec<Slice>,
     /// There are more beyond the last record.
     pub more: bool,
+    /// Newest first, as asked.
+    pub reverse: bool,
 }
 
 /// Records of one topic that cannot be had any more: those after `from` up to and including `to`.

@@ -52,7 +52,10 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, MalformedPosition> {
         let (epoch, offset) = text.split_once(':').ok_or(MalformedPosition)?;
-        Ok(Position { epoch: number(epoch)?, offset: number(offset)? })
+        Ok(Position {
+            epoch: number(epoch)?,
+            offset: number(offset)?,
+        })
     }
 }
 
@@ -70,16 +73,32 @@ mod tests {
 
     #[test]
     fn text_round_trip_and_refusals() {
-        let position = Position { epoch: u64::MAX, offset: 7 };
+        let position = Position {
+            epoch: u64::MAX,
+            offset: 7,
+        };
         assert_eq!(position.to_string().parse(), Ok(position));
-        for bad in ["", ":", "1:", ":1", "1:2:3", "+1:2", "1:-2", " 1:2", "1:99999999999999999999"] {
+        for bad in [
+            "",
+            ":",
+            "1:",
+            ":1",
+            "1:2:3",
+            "+1:2",
+            "1:-2",
+            " 1:2",
+            "1:99999999999999999999",
+        ] {
             assert_eq!(bad.parse::<Position>(), Err(MalformedPosition), "{bad}");
         }
     }
 
     #[test]
     fn standing() {
-        let position = Position { epoch: 1, offset: 5 };
+        let position = Position {
+            epoch: 1,
+            offset: 5,
+        };
         assert_eq!(position.standing(1, 5), Standing::After(5));
         assert_eq!(position.standing(1, 4), Standing::BeyondHead);
         assert_eq!(position.standing(2, 9), Standing::UnknownEpoch);

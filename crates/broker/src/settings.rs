@@ -145,7 +145,10 @@ impl Settings {
     pub fn locate(&self, topic: &str) -> (u16, PartitionId) {
         let rule = self.rule_filters.most_specific(topic).copied().unwrap_or(0);
         let log = &self.logs[usize::from(self.rules[usize::from(rule)].log)];
-        (rule, log.first_partition + partition_of(topic.as_bytes(), log.partitions_count))
+        (
+            rule,
+            log.first_partition + partition_of(topic.as_bytes(), log.partitions_count),
+        )
     }
 
     /// The home of a partition.
@@ -155,12 +158,16 @@ impl Settings {
 
     /// The log of a partition.
     pub fn log_of(&self, partition: PartitionId) -> &LogSettings {
-        let place = self.logs.partition_point(|log| log.first_partition <= partition);
+        let place = self
+            .logs
+            .partition_point(|log| log.first_partition <= partition);
         &self.logs[place.saturating_sub(1)]
     }
 
     /// How many partitions there are over all logs.
     pub fn partitions_count(&self) -> u32 {
-        self.logs.last().map_or(0, |log| log.first_partition + log.partitions_count)
+        self.logs
+            .last()
+            .map_or(0, |log| log.first_partition + log.partitions_count)
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Edge {
     pub credit: i64,
     /// Requests dealt with since the last `Consumed`.
     pub requests: u32,
-    /// The version of the home's filters that last changed this edge's.
+    /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
     /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.
     pub lagging: VecDeque<u32>,

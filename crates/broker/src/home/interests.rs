@@ -111,7 +111,7 @@ impl Interests {
                 self.drop_interest(topic, found.edge, out);
                 continue; // another one has taken its turn
             }
-            // Since the topic was last compared, has this edge changed its filters?
+            // Since the topic was last compared, has this edge added a filter?
             let since = self.edges[usize::from(found.edge)]
                 .filters_version
                 .wrapping_sub(seen);

@@ -1,0 +1,340 @@
+//! Fan-out: one record to all its subscribers, encoded once for each wire format of this edge.
+//!
+//! Steps 8 and 9 of the path. A message that has arrived from its home is encoded when the first subscriber of a format
+//! needs it; the others receive the same place in the ring. Event streams of several topics carry a cursor of their
+//! own in each event and are encoded one by one.
+
+use super::Edge;
+use super::ring::{BODY_COPY_MAX, Origin, Place};
+use super::slots::{Protocol, flag};
+use super::subscriptions::Stage;
+use crate::mail::{HomeId, PartitionId};
+use log::{Flags, RecordView};
+use stdx::chunk::Slice;
+use wire::native::{self, Attributes, Retained, Tag};
+use wire::websocket::frame::{Opcode, encode_header};
+
+/// One message on its way to the subscribers of this edge, and what it has been encoded to so far.
+pub(crate) struct Delivery<'a> {
+    pub record: &'a Slice,
+    pub view: RecordView<'a>,
+    home: HomeId,
+    topic: u32,
+    native: Option<Place>,
+    raw: Option<Place>,
+}
+
+impl<'a> Delivery<'a> {
+    fn new(record: &'a Slice, home: HomeId, topic: u32) -> Option<Delivery<'a>> {
+        let view = RecordView::parse(record)?;
+        Some(Delivery {
+            record,
+            view,
+            home,
+            topic,
+            native: None,
+            raw: None,
+        })
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::Plain {
+            home: self.home,
+            index: self.topic,
+            prev: self.view.prev(),
+        }
+    }
+}
+
+impl Edge {
+    /// A live message has come from its home.
+    pub(crate) fn deliver(&mut self, home: HomeId, index: u32, record: &Slice) {
+        let Some(mut delivery) = Delivery::new(record, home, index) else {
+            debug_assert!(false, "a home sends whole records");
+            return;
+        };
+        let topic = self.topics[usize::from(home)].at(index);
+        let (named, partition) = (topic.named, topic.partition);
+        match topic.subscribers.len() {
+            0 => {}
+            1 => {
+                let subscription = self.members.first(&topic.subscribers);
+                self.deliver_live(subscription.unwrap_or_default(), &mut delivery);
+            }
+            _ => {
+                let mut targets = std::mem::take(&mut self.targets);
+                targets.extend(self.members.iter(&topic.subscribers));
+                for subscription in targets.drain(..) {
+                    self.deliver_live(subscription, &mut delivery);
+                }
+                self.targets = targets;
+            }
+        }
+        if named != 0 {
+            self.deliver_wide(named - 1, partition, &delivery);
+        }
+    }
+
+    /// A record of a page, for one subscription.
+    pub(crate) fn deliver_one(&mut self, subscription: u32, record: &Slice) {
+        let entry = &self.subscriptions[subscription];
+        let (home, topic) = (entry.home, entry.topic);
+        if let Some(mut delivery) = Delivery::new(record, home, topic) {
+            self.deliver_to(subscription, &mut delivery);
+        }
+    }
+
+    fn deliver_live(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
+        let entry = &mut self.subscriptions[subscription];
+        if entry.stage == Stage::Live {
+            entry.set_cursor(delivery.view.offset());
+            self.deliver_to(subscription, delivery);
+        }
+    }
+
+    fn deliver_to(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
+        let index = self.subscriptions[subscription].connection;
+        let slot = &self.slots[index];
+        self.statistics.delivered += 1;
+        let place = match slot.protocol {
+            Protocol::Native => match delivery.native.filter(|&place| self.ring.holds(place)) {
+                Some(place) => place,
+                None => *delivery.native.insert(self.enter_native(delivery)),
+            },
+            Protocol::Events if slot.is(flag::RAW) => {
+                match delivery.raw.filter(|&place| self.ring.holds(place)) {
+                    Some(place) => place,
+                    None => *delivery.raw.insert(self.enter_raw(delivery)),
+                }
+            }
+            Protocol::Events => {
+                let mut event = std::mem::take(&mut self.scratch);
+                event.clear();
+                self.append_envelope_event(index, subscription, delivery, &mut event);
+                let place = self.enter_bytes(&event, delivery.origin());
+                self.scratch = event;
+                place
+            }
+            _ => return self.deliver_to_poll(index, delivery.record),
+        };
+        self.push_place(index, place);
+    }
+
+    /// Puts bytes into the ring, beside it when they are many.
+    pub(crate) fn enter_bytes(&mut self, bytes: &[u8], origin: Origin) -> Place {
+        if bytes.len() > BODY_COPY_MAX {
+            self.enter(&[], Slice::copy_of(bytes), origin)
+        } else {
+            self.enter(&[bytes], Slice::empty(), origin)
+        }
+    }
+
+    fn enter_native(&mut self, delivery: &Delivery<'_>) -> Place {
+        let view = &delivery.view;
+        let attributes = self.attributes_of(view);
+        let alias = self.alias(delivery.home, delivery.topic);
+        let head = native::message_head(
+            alias,
+            view.offset(),
+            view.prev(),
+            retained(view),
+            !attributes.is_empty(),
+        );
+        let place =
+            self.enter_message(&head, &attributes, delivery.record, view, delivery.origin());
+        self.attributes = attributes;
+        place
+    }
+
+    /// The frame of a message for filters; carries the topic's name, so that no connection keeps a table of them.
+    pub(crate) fn enter_named(
+        &mut self,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) -> Place {
+        let view = &delivery.view;
+        let attributes = self.attributes_of(view);
+        let mut head = std::mem::take(&mut self.scratch);
+        head.clear();
+        let position = native::Position {
+            epoch: self.settings.log_of(partition).epoch,
+            offset: view.offset(),
+        };
+        let has_options = !attributes.is_empty();
+        native::encode_named_message_head(
+            topic,
+            position,
+            view.prev(),
+            retained(view),
+            has_options,
+            &mut head,
+        );
+        let origin = Origin::Named {
+            partition,
+            prev: view.prev(),
+            offset: view.offset(),
+        };
+        let place = self.enter_message(&head, &attributes, delivery.record, view, origin);
+        self.scratch = head;
+        self.attributes = attributes;
+        place
+    }
+
+    fn enter_message(
+        &mut self,
+        head: &[u8],
+        attributes: &[u8],
+        record: &Slice,
+        view: &RecordView<'_>,
+        origin: Origin,
+    ) -> Place {
+        let payload = view.payload();
+        let header = encode_header(
+            true,
+            Opcode::Binary,
+            head.len() + attributes.len() + payload.len(),
+            None,
+        );
+        if head.len() + attributes.len() + payload.len() > BODY_COPY_MAX {
+            let inline = [header.as_bytes(), head].concat();
+            let body = if attributes.is_empty() {
+                record.sub(view.payload_start()..)
+            } else {
+                Slice::concatenation_of(&[attributes, payload])
+            };
+            self.enter(&[&inline], body, origin)
+        } else {
+            self.enter(
+                &[header.as_bytes(), head, attributes, payload],
+                Slice::empty(),
+                origin,
+            )
+        }
+    }
+
+    /// The record's content type and tags as they go over the wire; empty without any. The caller gives the buffer
+    /// back to `self.attributes`.
+    pub(crate) fn attributes_of(&mut self, view: &RecordView<'_>) -> Vec<u8> {
+        let mut block = std::mem::take(&mut self.attributes);
+        block.clear();
+        append_attributes(view, &mut block);
+        block
+    }
+
+    /// Names a topic to native clients of this edge.
+    pub(crate) fn alias(&self, home: HomeId, topic: u32) -> u32 {
+        topic * u32::from(self.settings.homes_count) + u32::from(home)
+    }
+
+    fn enter_raw(&mut self, delivery: &Delivery<'_>) -> Place {
+        let mut event = std::mem::take(&mut self.scratch);
+        event.clear();
+        let partition = self.topics[usize::from(delivery.home)]
+            .at(delivery.topic)
+            .partition;
+        let epoch = self.settings.log_of(partition).epoch;
+        crate::session::events::append_raw_event(epoch, &delivery.view, &mut event);
+        let place = self.enter_bytes(&event, delivery.origin());
+        self.scratch = event;
+        place
+    }
+
+    /// The subscribers by filter, each connection once however many of its filters match.
+    fn deliver_wide(&mut self, named: u32, partition: PartitionId, delivery: &Delivery<'_>) {
+        self.match_named(named);
+        self.serial = self.serial.wrapping_add(1).max(1);
+        let serial = self.serial;
+        let mut targets = std::mem::take(&mut self.targets);
+        for &filter in &self.named[named].filters {
+            if let Some(filter) = self.filter_entries.get(filter) {
+                targets.extend(self.members.iter(&filter.members));
+            }
+        }
+        let topic = self.named[named].name.clone();
+        let topic = std::str::from_utf8(&topic).unwrap_or_default();
+        let mut native: Option<Place> = None;
+        for subscription in targets.drain(..) {
+            let entry = &self.subscriptions[subscription];
+            let index = entry.connection;
+            let slot = &mut self.slots[index];
+            if entry.stage != Stage::Wide || slot.named == serial {
+                continue;
+            }
+            slot.named = serial;
+            let protocol = slot.protocol;
+            if self.is_skipping(index) {
+                let (from, through) = (delivery.view.prev(), delivery.view.offset());
+                self.skip(
+                    index,
+                    super::outbox::Skipped {
+                        partition,
+                        from,
+                        through,
+                    },
+                );
+                continue;
+            }
+            self.statistics.delivered += 1;
+            let place = match protocol {
+                Protocol::Native => match native.filter(|&place| self.ring.holds(place)) {
+                    Some(place) => place,
+                    None => *native.insert(self.enter_named(topic, partition, delivery)),
+                },
+                _ => {
+                    let mut event = std::mem::take(&mut self.scratch);
+                    event.clear();
+                    self.append_wide_event(index, topic, partition, delivery, &mut event);
+                    let (prev, offset) = (delivery.view.prev(), delivery.view.offset());
+                    let place = self.enter_bytes(
+                        &event,
+                        Origin::Named {
+                            partition,
+                            prev,
+                            offset,
+                        },
+                    );
+                    self.scratch = event;
+                    place
+                }
+            };
+            self.push_place(index, place);
+        }
+        self.targets = targets;
+    }
+}
+
+/// Whether the record was published to be retained.
+pub(crate) fn retained(view: &RecordView<'_>) -> Retained {
+    if view.flags().has(Flags::RETAINED) {
+        Retained::Yes
+    } else {
+        Retained::No
+    }
+}
+
+/// Appends the record's content type and tags as one block of the native protocol; nothing when there are none.
+pub(crate) fn append_attributes(view: &RecordView<'_>, block: &mut Vec<u8>) {
+    if view.fields().next().is_none() {
+        return;
+    }
+    let tags: Vec<Tag<'_>> = view
+        .tags()
+        .filter_map(|(key, value)| {
+            Some(Tag {
+                key: std::str::from_utf8(key).ok()?,
+                value: std::str::from_utf8(value).ok()?,
+            })
+        })
+        .collect();
+    let content_type = view
+        .content_type()
+        .and_then(|text| std::str::from_utf8(text).ok());
+    let attributes = Attributes {
+        content_type,
+        tags: tags.as_slice().into(),
+    };
+    if !attributes.is_empty() {
+        attributes.encode_block(block);
+    }
+}

@@ -1,0 +1,141 @@
+//! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in slices; fast ones
+//! (handshakes, long polls) wait in a timer wheel and only while they are pending.
+//!
+//! Invariants: a sweep looks at every connection within [`SWEEP_S`] seconds and at a bounded share of them in each; a
+//! deadline of the wheel that finds its connection gone or moved on does nothing.
+
+use super::slots::{NONE, Protocol, flag};
+use super::{Edge, End};
+use stdx::key::Key;
+use wire::native::CloseCode;
+
+/// Within so many seconds a sweep comes round.
+const SWEEP_S: u64 = 4;
+
+/// What a fast deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deadline {
+    /// The first request's head must have arrived.
+    Handshake(Key),
+    /// A long poll ends with what it has.
+    Poll(Key, u32),
+}
+
+impl Edge {
+    /// Deals with the deadlines that have come. Call it once a turn.
+    pub(crate) fn expire(&mut self) {
+        let mut expired = std::mem::take(&mut self.expired);
+        self.wheel.expire(self.now.monotonic_ms, &mut expired);
+        for deadline in expired.drain(..) {
+            match deadline {
+                Deadline::Handshake(key) => {
+                    if self
+                        .slots
+                        .get(key)
+                        .is_some_and(|slot| slot.is(flag::STARTING))
+                    {
+                        self.statistics.handshake_timeouts += 1;
+                        self.handshake_timed_out(key.index);
+                    }
+                }
+                Deadline::Poll(key, poll) => {
+                    if self.slots.get(key).is_some() {
+                        self.poll_timed_out(key.index, poll);
+                    }
+                }
+            }
+        }
+        self.expired = expired;
+        let now_s = self.now_s();
+        if now_s != self.swept_s {
+            let seconds = u64::from(now_s.wrapping_sub(self.swept_s)).min(SWEEP_S);
+            self.swept_s = now_s;
+            self.sweep(seconds);
+        }
+    }
+
+    /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        let sweep = (self.slots.count() > 0).then(|| (u64::from(self.swept_s) + 1) * 1_000);
+        [self.wheel.next_deadline(), sweep]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Seconds of the monotonic clock.
+    pub(crate) fn now_s(&self) -> u32 {
+        (self.now.monotonic_ms / 1_000) as u32
+    }
+
+    /// Something has come from (or, for an event stream, gone to) the peer.
+    pub(crate) fn stamp(&mut self, index: u32) {
+        let at = index as usize;
+        if self.stamps.len() <= at {
+            self.stamps.resize(at + 1, 0);
+        }
+        self.stamps[at] = self.now_s();
+    }
+
+    fn sweep(&mut self, seconds: u64) {
+        let places = u64::from(self.slots.places());
+        let share = (places * seconds).div_ceil(SWEEP_S).min(places) as u32;
+        for _ in 0..share {
+            self.sweep_at = if self.sweep_at + 1 >= self.slots.places() {
+                0
+            } else {
+                self.sweep_at + 1
+            };
+            let index = self.sweep_at;
+            if self.slots[index].protocol != Protocol::Free {
+                self.sweep_one(index);
+            }
+        }
+    }
+
+    fn sweep_one(&mut self, index: u32) {
+        let silent_s = self.now_s().saturating_sub(self.stamps[index as usize]);
+        let slot = &self.slots[index];
+        let limits = &self.settings.limits;
+        match slot.protocol {
+            Protocol::Native | Protocol::NativeStart | Protocol::Echo
+                if slot.ping_interval_s > 0 =>
+            {
+                let interval_s = u32::from(slot.ping_interval_s);
+                // Pings that would fall together, because the connections came together, are spread over an eighth.
+                let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
+                if silent_s >= 2 * interval_s {
+                    self.statistics.ping_timeouts += 1;
+                    self.close_native(index, CloseCode::PingTimeout);
+                } else if silent_s + spread_s >= interval_s && !slot.is(flag::PINGED) {
+                    self.slots[index].set(flag::PINGED);
+                    self.statistics.pings += 1;
+                    self.send_ping(index);
+                }
+            }
+            Protocol::Events if silent_s >= limits.heartbeat_interval_s => {
+                self.stamp(index);
+                if !self.slots[index].is(flag::BLOCKED) {
+                    self.send_private(index, b":\n\n");
+                }
+            }
+            Protocol::Http if !slot.is(flag::STARTING | flag::CLOSING) && slot.state == NONE => {
+                if silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms {
+                    self.close(index, End::Idle);
+                }
+            }
+            // A request's body that stands still, or a close that the peer never finishes.
+            Protocol::Http if slot.is(flag::CLOSING) || !slot.is(flag::PAUSED | flag::STARTING) => {
+                if silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms {
+                    self.kill(index, End::Idle);
+                }
+            }
+            _ if slot.is(flag::CLOSING)
+                && silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms =>
+            {
+                self.kill(index, End::Idle);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,578 @@
+//! The edge role of one I/O thread: serves connections, holds subscriptions, writes.
+//!
+//! Steps 2 to 4, 8 and 9 of the path. Values in, values out: the reactor gives what the network and the mailboxes
+//! brought ([`Edge::accepted`], [`Edge::received`], [`Edge::letter`], ...), the edge leaves requests to homes, closes
+//! and connections to read in [`Edge::out`], and writes through the function given to [`Edge::flush`].
+//!
+//! Invariants: an idle connection owns a slot, a stamp and its subscriptions, nothing else; nothing here waits; a slow
+//! connection costs its own outbox; whatever a peer sends becomes a typed error, a close code and a counter.
+
+mod fanout;
+mod filters;
+mod input;
+mod liveness;
+mod outbox;
+mod ring;
+mod slots;
+mod subscriptions;
+
+pub use outbox::Written;
+
+pub(crate) use fanout::{Delivery, append_attributes, retained};
+pub(crate) use input::Progress;
+pub(crate) use outbox::Skipped;
+pub(crate) use slots::{NONE, Protocol, flag};
+pub(crate) use subscriptions::Grant;
+
+use crate::filters::FilterTrie;
+use crate::mail::{EdgeId, HomeId, Letter, Request};
+use crate::position::Position;
+use crate::session::State;
+use crate::settings::Settings;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use stdx::blocks::ListPool;
+use stdx::chunk::{ChunkWriter, Slice};
+use stdx::key::Key;
+use stdx::slab::Slab;
+use stdx::wheel::Wheel;
+use wire::native::ErrorCode;
+
+/// One time for a whole turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Now {
+    /// Milliseconds of a clock that never goes back; for deadlines.
+    pub monotonic_ms: u64,
+    /// Milliseconds since 1970; for people and records.
+    pub unix_ms: u64,
+}
+
+/// Why a connection ends without a code of its protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// The network lost it.
+    Lost,
+    /// It did not drain, and what it has waiting may not grow further.
+    Slow,
+    /// It was silent for too long.
+    Idle,
+}
+
+/// What a client is told whose subscription is refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub code: ErrorCode,
+    /// The limit that would have been passed.
+    pub limit: Option<u64>,
+    /// From where it could go on.
+    pub restart: Option<Position>,
+}
+
+impl Refusal {
+    pub fn of(code: ErrorCode) -> Refusal {
+        Refusal {
+            code,
+            limit: None,
+            restart: None,
+        }
+    }
+}
+
+/// What the edge asks of the reactor.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    /// Requests, by home, in order.
+    pub requests: Vec<Vec<Request>>,
+    /// Connections to close; true: at once, whatever was written.
+    pub closes: Vec<(Key, bool)>,
+    /// Connections that may be read again and had something to read when that was not wanted.
+    pub readable: Vec<Key>,
+}
+
+/// Counters and gauges of one edge, since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EdgeStatistics {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections ended, for whatever reason.
+    pub closed: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Of these: native sessions.
+    pub native_sessions: u64,
+    /// Of these: event streams.
+    pub event_streams: u64,
+    /// Of these: echo sessions.
+    pub echo_sessions: u64,
+    /// Subscriptions now.
+    pub subscriptions: u64,
+    /// Subscriptions refused.
+    pub subscriptions_refused: u64,
+    /// Distinct filters now.
+    pub filters: u64,
+    /// HTTP requests.
+    pub http_requests: u64,
+    /// HTTP answers of 400 and above.
+    pub http_errors: u64,
+    /// Frames and WebSocket messages that broke their protocol.
+    pub protocol_errors: u64,
+    /// Publications received from clients.
+    pub publishes: u64,
+    /// Messages handed to connections (each receiver counts).
+    pub delivered: u64,
+    /// Messages for filters that were left out, with an announcement.
+    pub skipped: u64,
+    /// Times that a subscription fell behind what the ring keeps.
+    pub lagging: u64,
+    /// Pages read for replaying and lagging subscriptions.
+    pub pages: u64,
+    /// Gaps announced.
+    pub gaps: u64,
+    /// Connections closed because they did not drain.
+    pub slow_closed: u64,
+    /// Connections whose first request did not arrive in time.
+    pub handshake_timeouts: u64,
+    /// Connections closed because they did not answer pings.
+    pub ping_timeouts: u64,
+    /// Pings sent.
+    pub pings: u64,
+    /// Bytes received.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes owned by blocked connections now.
+    pub pinned_bytes: u64,
+}
+
+/// What is on its way to one home.
+#[derive(Default)]
+struct HomeLink {
+    /// Bytes of each request that the home has not consumed.
+    inflight: VecDeque<u32>,
+    inflight_bytes: u64,
+    /// Connections that wait for room.
+    waiting: Vec<Key>,
+    /// Live bytes dealt with and not yet given back as credit.
+    credit_due: u32,
+}
+
+/// The edge role of one I/O thread.
+pub struct Edge {
+    pub(crate) settings: Arc<Settings>,
+    id: EdgeId,
+    pub(crate) now: Now,
+    pub(crate) slots: slots::Slots,
+    stamps: Vec<u32>,
+    ring: ring::Ring,
+    lists: ListPool,
+    owned: Slab<outbox::Owned>,
+    pinned_bytes: u64,
+    unflushed_bytes: usize,
+    dirty: Vec<u32>,
+    holders: Vec<u32>,
+    dead: Vec<u32>,
+    inputs: Slab<input::Input>,
+    resumed: Vec<Key>,
+    pub(crate) states: Slab<Box<State>>,
+    subscriptions: Slab<subscriptions::Subscription>,
+    generation: u32,
+    replay_credits: BTreeMap<u32, u32>,
+    topics: Vec<subscriptions::Topics>,
+    members: ListPool,
+    filters: FilterTrie<u32>,
+    filter_entries: Slab<filters::FilterEntry>,
+    filters_version: u32,
+    named: Slab<filters::NamedTopic>,
+    homes: Vec<HomeLink>,
+    pub(crate) mail: Mail,
+    wheel: Wheel<liveness::Deadline>,
+    expired: Vec<liveness::Deadline>,
+    swept_s: u32,
+    sweep_at: u32,
+    serial: u32,
+    targets: Vec<u32>,
+    pub(crate) scratch: Vec<u8>,
+    attributes: Vec<u8>,
+    pub(crate) statistics: EdgeStatistics,
+    pub(crate) draining: bool,
+    /// What the reactor takes after each turn.
+    pub out: Outputs,
+}
+
+impl Edge {
+    /// An edge without connections. `now` starts its clocks.
+    pub fn new(settings: Arc<Settings>, id: EdgeId, now: Now) -> Edge {
+        let homes = usize::from(settings.homes_count);
+        Edge {
+            id,
+            now,
+            slots: slots::Slots::new(),
+            stamps: Vec::new(),
+            ring: ring::Ring::new(settings.limits.ring_bytes as usize),
+            lists: ListPool::default(),
+            owned: Slab::new(),
+            pinned_bytes: 0,
+            unflushed_bytes: 0,
+            dirty: Vec::new(),
+            holders: Vec::new(),
+            dead: Vec::new(),
+            inputs: Slab::new(),
+            resumed: Vec::new(),
+            states: Slab::new(),
+            subscriptions: Slab::new(),
+            generation: 0,
+            replay_credits: BTreeMap::new(),
+            topics: (0..homes)
+                .map(|_| subscriptions::Topics::default())
+                .collect(),
+            members: ListPool::default(),
+            filters: FilterTrie::default(),
+            filter_entries: Slab::new(),
+            filters_version: 0,
+            named: Slab::new(),
+            homes: (0..homes).map(|_| HomeLink::default()).collect(),
+            mail: Mail::default(),
+            wheel: Wheel::new(now.monotonic_ms),
+            expired: Vec::new(),
+            swept_s: (now.monotonic_ms / 1_000) as u32,
+            sweep_at: 0,
+            serial: 0,
+            targets: Vec::new(),
+            scratch: Vec::new(),
+            attributes: Vec::new(),
+            statistics: EdgeStatistics::default(),
+            draining: false,
+            out: Outputs {
+                requests: (0..homes).map(|_| Vec::new()).collect(),
+                ..Outputs::default()
+            },
+            settings,
+        }
+    }
+
+    /// Begins a turn: time passes, deadlines come, kept input goes on.
+    pub fn turn(&mut self, now: Now) {
+        self.now = now;
+        self.expire();
+        self.continue_resumed();
+    }
+
+    /// Whether another turn is due at once.
+    pub fn has_more(&self) -> bool {
+        !self.resumed.is_empty() || !self.dirty.is_empty()
+    }
+
+    /// A peer has connected.
+    pub fn accepted(&mut self, key: Key) {
+        debug_assert!(
+            self.slots
+                .get(Key {
+                    index: key.index,
+                    generation: key.generation
+                })
+                .is_none()
+        );
+        self.slots.open(key);
+        self.slots[key.index].set(flag::STARTING);
+        self.stamp(key.index);
+        self.statistics.accepted += 1;
+        let deadline = self.now.monotonic_ms + u64::from(self.settings.limits.handshake_timeout_ms);
+        self.wheel
+            .insert(deadline, liveness::Deadline::Handshake(key));
+    }
+
+    /// The network has lost the connection.
+    pub fn lost(&mut self, key: Key) {
+        if self.slots.get(key).is_some() {
+            self.forget(key.index);
+        }
+    }
+
+    /// A letter from a home, in the order of that home's mailbox.
+    pub fn letter(&mut self, home: HomeId, letter: Letter) {
+        let cost = letter.cost();
+        match letter {
+            Letter::Granted {
+                subscription,
+                index,
+                generation,
+                partition,
+                epoch,
+                through,
+                replaying,
+                gap,
+                retained,
+            } => {
+                let position = Position {
+                    epoch,
+                    offset: through,
+                };
+                let grant = Grant {
+                    index,
+                    generation,
+                    partition,
+                    position,
+                    replaying,
+                    gap,
+                    retained,
+                };
+                self.granted(home, subscription, grant);
+            }
+            Letter::Refused { subscription, code } => self.refused_by_home(subscription, code),
+            Letter::FilterGranted {
+                subscription,
+                result,
+            } => self.filter_granted(subscription, result),
+            Letter::Announce {
+                index,
+                partition,
+                topic,
+            } => self.announced(home, index, partition, topic),
+            Letter::Message { index, record } => self.deliver(home, index, &record),
+            Letter::Released { index } => self.released(home, index),
+            Letter::Page {
+                subscription,
+                gap,
+                records,
+                through,
+                caught_up,
+            } => {
+                self.page(subscription, gap, &records, through, caught_up);
+            }
+            Letter::StreamGap {
+                partition,
+                from,
+                to,
+            } => self.stream_gap(home, partition, from, to),
+            Letter::History { reply, result } => self.history_answered(reply, result),
+            Letter::Published { reply, result } => self.publish_answered(reply, result),
+            Letter::Consumed { requests } => self.consumed(home, requests),
+        }
+        if cost > 0 {
+            self.give_credit(home, cost);
+        }
+    }
+
+    /// Leads clients away: no new connections are served, streams end, sessions are told to return within `window_ms`.
+    pub fn drain(&mut self, window_ms: u64) {
+        self.draining = true;
+        for index in 0..self.slots.places() {
+            if self.slots[index].protocol != Protocol::Free {
+                // Evenly over the window, by place.
+                let share = u64::from(index) * window_ms / u64::from(self.slots.places());
+                self.send_away(index, share);
+            }
+        }
+    }
+
+    /// Connections now.
+    pub fn connections_count(&self) -> u32 {
+        self.slots.count()
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> EdgeStatistics {
+        EdgeStatistics {
+            connections: u64::from(self.slots.count()),
+            subscriptions: self.subscriptions.len() as u64,
+            filters: self.filter_entries.len() as u64,
+            pinned_bytes: self.pinned_bytes,
+            ..self.statistics
+        }
+    }
+
+    /// Whether a home has room for another request.
+    pub(crate) fn may_request(&self, home: HomeId) -> bool {
+        let link = &self.homes[usize::from(home)];
+        let limits = &self.settings.limits;
+        link.inflight.len() < limits.requests_inflight_max as usize
+            && link.inflight_bytes < u64::from(limits.stream_credit_bytes)
+    }
+
+    /// The home that has no room, if one of these has none.
+    pub(crate) fn wait_for(&mut self, home: HomeId, index: u32) {
+        let key = self.slots.key(index);
+        self.homes[usize::from(home)].waiting.push(key);
+    }
+
+    /// Posts a request. Callers that can wait have asked [`Edge::may_request`]; one frame's worth may go beyond.
+    pub(crate) fn request(&mut self, home: HomeId, request: Request) {
+        let link = &mut self.homes[usize::from(home)];
+        let bytes = match &request {
+            Request::Publish { publication, .. } => {
+                publication.payload.len() as u32 + REQUEST_BYTES
+            }
+            _ => REQUEST_BYTES,
+        };
+        link.inflight.push_back(bytes);
+        link.inflight_bytes += u64::from(bytes);
+        self.out.requests[usize::from(home)].push(request);
+    }
+
+    fn consumed(&mut self, home: HomeId, requests: u32) {
+        let link = &mut self.homes[usize::from(home)];
+        for _ in 0..requests {
+            let bytes = link.inflight.pop_front().unwrap_or(0);
+            link.inflight_bytes -= u64::from(bytes);
+        }
+        if link.waiting.is_empty() || !self.may_request(home) {
+            return;
+        }
+        for key in std::mem::take(&mut self.homes[usize::from(home)].waiting) {
+            if self.slots.get(key).is_none() {
+                continue;
+            }
+            self.resume(key.index);
+            if self.slots[key.index].is(flag::LAGGING) {
+                self.touch(key.index);
+            }
+        }
+    }
+
+    /// Credit goes back in portions, so that it costs little.
+    fn give_credit(&mut self, home: HomeId, bytes: u32) {
+        let link = &mut self.homes[usize::from(home)];
+        link.credit_due += bytes;
+        if link.credit_due >= self.settings.limits.stream_credit_bytes / 8 {
+            let bytes = std::mem::take(&mut link.credit_due);
+            self.out.requests[usize::from(home)].push(Request::Credit { bytes });
+        }
+    }
+
+    /// Has the connection looked at by the next flush even if nothing new waits.
+    pub(crate) fn touch(&mut self, index: u32) {
+        let slot = &mut self.slots[index];
+        if !slot.is(flag::DIRTY | flag::DEAD) {
+            slot.set(flag::DIRTY);
+            self.dirty.push(index);
+        }
+    }
+
+    /// Closes once everything that waits has been written; nothing more is read.
+    pub(crate) fn close(&mut self, index: u32, _why: End) {
+        self.slots[index].set(flag::CLOSING);
+        self.unsubscribe_all(index);
+        self.stamp(index);
+        self.touch(index);
+    }
+
+    /// Ends the connection at the end of the turn, whatever waits.
+    pub(crate) fn kill(&mut self, index: u32, why: End) {
+        let slot = &mut self.slots[index];
+        if slot.is(flag::DEAD) {
+            return;
+        }
+        if why == End::Slow {
+            self.statistics.slow_closed += 1;
+        }
+        slot.set(flag::DEAD | flag::CLOSING);
+        self.dead.push(index);
+    }
+
+    /// Everything has been written and the connection is to close.
+    fn finish(&mut self, index: u32) {
+        let key = self.slots.key(index);
+        self.out.closes.push((key, false));
+        self.forget(index);
+    }
+
+    /// Ends what was killed in this turn.
+    fn bury(&mut self) {
+        for index in std::mem::take(&mut self.dead) {
+            if self.slots[index].is(flag::DEAD) {
+                self.out.closes.push((self.slots.key(index), true));
+                self.forget(index);
+            }
+        }
+    }
+
+    /// Frees all that the connection owns; its key is dead from here on.
+    fn forget(&mut self, index: u32) {
+        self.unsubscribe_all(index);
+        self.release_outbox(index);
+        let slot = &self.slots[index];
+        match slot.protocol {
+            Protocol::Native => self.statistics.native_sessions -= 1,
+            Protocol::Events => self.statistics.event_streams -= 1,
+            Protocol::Echo => self.statistics.echo_sessions -= 1,
+            _ => {}
+        }
+        let (input, state) = (slot.input, slot.state);
+        self.inputs.remove(input);
+        self.states.remove(state);
+        self.slots.free(index);
+        self.statistics.closed += 1;
+    }
+
+    /// The session's state, when its protocol keeps one.
+    pub(crate) fn state(&mut self, index: u32) -> Option<&mut State> {
+        self.states
+            .get_mut(self.slots[index].state)
+            .map(|state| &mut **state)
+    }
+
+    /// Gives the session a state, in place of any it had.
+    pub(crate) fn set_state(&mut self, index: u32, state: State) {
+        match self.states.get_mut(self.slots[index].state) {
+            Some(place) => **place = state,
+            None => self.slots[index].state = self.states.insert(Box::new(state)),
+        }
+    }
+
+    /// Takes the session's state away.
+    pub(crate) fn take_state(&mut self, index: u32) -> Option<State> {
+        let handle = std::mem::replace(&mut self.slots[index].state, NONE);
+        self.states.remove(handle).map(|state| *state)
+    }
+
+    /// The number by which the node knows the connection.
+    pub(crate) fn connection_number(&self, index: u32) -> u64 {
+        let generation = u64::from(self.slots[index].generation);
+        u64::from(self.id) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index & 0xff_ffff)
+    }
+
+    /// A number that tells this use from others for a while; never 0.
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1).max(1);
+        self.serial
+    }
+
+    /// A long poll ends then at the latest.
+    pub(crate) fn poll_deadline(&mut self, index: u32, poll: u32, wait_ms: u64) {
+        let key = self.slots.key(index);
+        self.wheel.insert(
+            self.now.monotonic_ms + wait_ms,
+            liveness::Deadline::Poll(key, poll),
+        );
+    }
+}
+
+/// What a request counts beside its payload.
+const REQUEST_BYTES: u32 = 64;
+
+/// Where bytes wait that go to other shards: one area after another, each freed when the last letter that refers to
+/// it has been dealt with.
+#[derive(Default)]
+pub(crate) struct Mail {
+    area: Option<ChunkWriter>,
+}
+
+const MAIL_AREA_BYTES: usize = 64 << 10;
+
+impl Mail {
+    /// A copy that letters can carry.
+    pub fn copy(&mut self, bytes: &[u8]) -> Slice {
+        if bytes.is_empty() {
+            return Slice::empty();
+        }
+        if bytes.len() > MAIL_AREA_BYTES / 4 {
+            return Slice::copy_of(bytes);
+        }
+        if let Some(slice) = self.area.as_mut().and_then(|area| area.append(&[bytes])) {
+            return slice;
+        }
+        let area = self.area.insert(ChunkWriter::heap(MAIL_AREA_BYTES));
+        area.append(&[bytes])
+            .unwrap_or_else(|| Slice::copy_of(bytes))
+    }
+}

@@ -1,0 +1,425 @@
+//! Outboxes: what waits for one socket, as places in the ring, and what becomes of it when the socket does not drain.
+//!
+//! Steps 9 and 10 of the path. Invariants: owned bytes go before places; only a frame begun on the wire and answers
+//! that the ring could not keep are owned, within `outbox_bytes_max` and `pinned_bytes_max`; a message that the ring
+//! can not keep makes its subscription lagging, to be read again from the log when the socket has drained.
+
+use super::ring::{BODY_COPY_MAX, Origin, Place};
+use super::slots::{NONE, Protocol, flag};
+use super::subscriptions::Stage;
+use super::{Edge, End};
+use crate::mail::PartitionId;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use stdx::blocks::List;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// So many bytes were taken; fewer than offered means that the socket is full.
+    Bytes(usize),
+    /// None were taken; the socket is full.
+    Blocked,
+    /// The connection is lost.
+    Failed,
+}
+
+/// Bytes that a blocked connection owns, and what it has to be told once it drains.
+#[derive(Default)]
+pub(crate) struct Owned {
+    parts: VecDeque<Slice>,
+    bytes: usize,
+    /// Messages for filters that were left out, by partition.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Messages of one partition that a subscription to a filter was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Skipped {
+    pub partition: PartitionId,
+    /// Exclusive.
+    pub from: u64,
+    /// Inclusive.
+    pub through: u64,
+}
+
+/// Parts of one vectored write.
+const PARTS_MAX: usize = 64;
+
+impl Edge {
+    /// Queues an answer for one connection.
+    pub(crate) fn send_private(&mut self, index: u32, bytes: &[u8]) {
+        let place = if bytes.len() > BODY_COPY_MAX {
+            self.enter(&[], Slice::copy_of(bytes), Origin::Private)
+        } else {
+            self.enter(&[bytes], Slice::empty(), Origin::Private)
+        };
+        self.push_place(index, place);
+    }
+
+    /// Puts a frame into the ring; what must make room for it is dealt with first.
+    pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+        let len = parts.iter().map(|part| part.len()).sum();
+        if let Some(limit) = self.ring.victims(len) {
+            self.evict_before(limit);
+            self.ring.drop_before(limit);
+        }
+        self.unflushed_bytes += len;
+        self.ring.push(parts, body, origin)
+    }
+
+    /// Gives a connection a place.
+    pub(crate) fn push_place(&mut self, index: u32, place: Place) {
+        let slot = &mut self.slots[index];
+        if slot.is(flag::DEAD) {
+            return;
+        }
+        self.lists.push(&mut slot.places, place);
+        if !slot.is(flag::DIRTY) {
+            slot.set(flag::DIRTY);
+            self.dirty.push(index);
+        }
+        if slot.is(flag::BLOCKED) {
+            if slot.places.len() > self.settings.limits.outbox_len_max as usize {
+                self.spill(index, None);
+            } else if !slot.is(flag::HOLDS) {
+                slot.set(flag::HOLDS);
+                self.holders.push(index);
+            }
+        }
+    }
+
+    /// Whether so much is waiting to be flushed that the turn should do it now.
+    pub fn wants_flush(&self) -> bool {
+        self.unflushed_bytes >= self.settings.limits.ring_bytes as usize / 4
+    }
+
+    /// Writes what is waiting, once for each connection with something new, vectored. `write` is the socket.
+    pub fn flush(&mut self, write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written) {
+        self.unflushed_bytes = 0;
+        // What drains may queue more (the next page, the rest of kept input): that goes out in the same flush.
+        while let Some(index) = self.dirty.pop() {
+            self.slots[index].clear(flag::DIRTY);
+            if self.slots[index].is(flag::BLOCKED) || self.slots[index].is(flag::DEAD) {
+                continue;
+            }
+            self.flush_one(index, write);
+        }
+        self.bury();
+    }
+
+    /// The socket has room again.
+    pub fn writable(&mut self, key: Key) {
+        if self.slots.get(key).is_none() {
+            return;
+        }
+        let slot = &mut self.slots[key.index];
+        slot.clear(flag::BLOCKED);
+        if !slot.is(flag::DIRTY) {
+            slot.set(flag::DIRTY);
+            self.dirty.push(key.index);
+        }
+    }
+
+    fn flush_one(&mut self, index: u32, write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written) {
+        let key = self.slots.key(index);
+        loop {
+            let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+            let mut count = 0;
+            let mut offered = 0;
+            let slot = &self.slots[index];
+            let owned = self.owned.get(slot.owned).map(|owned| &owned.parts);
+            for part in owned.into_iter().flatten().take(PARTS_MAX) {
+                parts[count] = IoSlice::new(part);
+                offered += part.len();
+                count += 1;
+            }
+            for place in self.lists.iter(&slot.places) {
+                if count + 2 > PARTS_MAX {
+                    break;
+                }
+                let (head, body) = self.ring.parts(place);
+                for part in [head, body] {
+                    if !part.is_empty() {
+                        parts[count] = IoSlice::new(part);
+                        offered += part.len();
+                        count += 1;
+                    }
+                }
+            }
+            if offered == 0 {
+                self.drained(index);
+                return;
+            }
+            let taken = match write(key, &parts[..count]) {
+                Written::Bytes(bytes) => bytes,
+                Written::Blocked => 0,
+                Written::Failed => {
+                    self.kill(index, End::Lost);
+                    return;
+                }
+            };
+            self.statistics.written_bytes += taken as u64;
+            self.advance(index, taken);
+            if taken < offered {
+                let slot = &mut self.slots[index];
+                slot.set(flag::BLOCKED);
+                if !slot.places.is_empty() && !slot.is(flag::HOLDS) {
+                    slot.set(flag::HOLDS);
+                    self.holders.push(index);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Takes `taken` bytes off the front; what is left of a frame begun on the wire becomes owned.
+    fn advance(&mut self, index: u32, mut taken: usize) {
+        let slot = &mut self.slots[index];
+        if let Some(owned) = self.owned.get_mut(slot.owned) {
+            while taken > 0
+                && let Some(front) = owned.parts.front_mut()
+            {
+                let here = taken.min(front.len());
+                taken -= here;
+                owned.bytes -= here;
+                self.pinned_bytes -= here as u64;
+                if here == front.len() {
+                    owned.parts.pop_front();
+                } else {
+                    *front = front.sub(here..);
+                }
+            }
+        }
+        while taken > 0
+            && let Some(place) = self.lists.pop_front(&mut slot.places)
+        {
+            let (head, body) = self.ring.parts(place);
+            let len = head.len() + body.len();
+            if taken >= len {
+                taken -= len;
+                continue;
+            }
+            let rest_of_head = Slice::copy_of(&head[taken.min(head.len())..]);
+            let rest_of_body = self
+                .ring
+                .body(place)
+                .sub(taken.saturating_sub(head.len())..);
+            self.own(index, rest_of_head);
+            self.own(index, rest_of_body);
+            break;
+        }
+        let slot = &mut self.slots[index];
+        if self
+            .owned
+            .get(slot.owned)
+            .is_some_and(|owned| owned.parts.is_empty() && owned.skipped.is_empty())
+        {
+            self.owned.remove(slot.owned);
+            slot.owned = NONE;
+        }
+    }
+
+    /// Bytes that wait for this connection and that nobody else keeps.
+    pub(crate) fn owned_bytes(&self, index: u32) -> usize {
+        self.owned
+            .get(self.slots[index].owned)
+            .map_or(0, |owned| owned.bytes)
+    }
+
+    fn own(&mut self, index: u32, part: Slice) {
+        if part.is_empty() {
+            return;
+        }
+        let owned = self.owned_of(index);
+        // One answer may be larger than the bound (an echo, a page of large messages); a second one then not.
+        let bytes = owned.bytes;
+        owned.bytes += part.len();
+        self.pinned_bytes += part.len() as u64;
+        self.owned_of(index).parts.push_back(part);
+        let limits = &self.settings.limits;
+        if bytes > limits.outbox_bytes_max as usize || self.pinned_bytes > limits.pinned_bytes_max {
+            self.kill(index, End::Slow);
+        }
+    }
+
+    fn owned_of(&mut self, index: u32) -> &mut Owned {
+        let slot = &mut self.slots[index];
+        if slot.owned == NONE {
+            slot.owned = self.owned.insert(Owned::default());
+        }
+        &mut self.owned[slot.owned]
+    }
+
+    /// Frees what a connection that goes had waiting.
+    pub(crate) fn release_outbox(&mut self, index: u32) {
+        let slot = &mut self.slots[index];
+        self.lists.clear(&mut slot.places);
+        if let Some(owned) = self.owned.remove(slot.owned) {
+            self.pinned_bytes -= owned.bytes as u64;
+        }
+        slot.owned = NONE;
+    }
+
+    /// The ring is about to forget everything before `limit`.
+    fn evict_before(&mut self, limit: Place) {
+        let holders = std::mem::take(&mut self.holders);
+        for index in holders {
+            if !self.slots[index].is(flag::HOLDS) {
+                continue;
+            }
+            self.spill(index, Some(limit));
+            let slot = &mut self.slots[index];
+            if slot.places.is_empty() {
+                slot.clear(flag::HOLDS);
+            } else {
+                self.holders.push(index);
+            }
+        }
+        // Connections that were not flushed yet in this turn hold places as well.
+        for at in 0..self.dirty.len() {
+            let index = self.dirty[at];
+            if !self.slots[index].is(flag::HOLDS) {
+                self.spill(index, Some(limit));
+            }
+        }
+    }
+
+    /// Gives up the places before `limit` (all of them without one): answers become owned, messages make their
+    /// subscriptions lagging or are noted as skipped.
+    fn spill(&mut self, index: u32, limit: Option<Place>) {
+        let mut list = std::mem::take(&mut self.slots[index].places);
+        let mut kept = List::new();
+        // Events of a composite stream carry the cursors of all its topics: once one is left out, none after it may go.
+        let is_composite =
+            self.slots[index].protocol == Protocol::Events && !self.slots[index].is(flag::RAW);
+        let mut broken = false;
+        while let Some(place) = self.lists.pop_front(&mut list) {
+            let old = limit.is_none_or(|limit| self.ring.is_before(place, limit));
+            let drop = old || (broken && self.ring.origin(place) != Origin::Private);
+            let keep = match self.ring.origin(place) {
+                Origin::Private if drop => {
+                    let (head, body) = (
+                        Slice::copy_of(self.ring.parts(place).0),
+                        self.ring.body(place).clone(),
+                    );
+                    self.own(index, head);
+                    self.own(index, body);
+                    false
+                }
+                Origin::Private => true,
+                Origin::Plain {
+                    home,
+                    index: topic,
+                    prev,
+                } => match self.find_plain(index, home, topic) {
+                    None => !drop,
+                    Some(subscription) => {
+                        let lag_from = self.subscriptions[subscription].lag_from();
+                        if drop && prev < lag_from {
+                            self.lag(subscription, prev);
+                            broken = is_composite;
+                        }
+                        !drop && prev < lag_from
+                    }
+                },
+                Origin::Named {
+                    partition,
+                    prev,
+                    offset,
+                } => {
+                    let skipping = !self
+                        .owned
+                        .get(self.slots[index].owned)
+                        .is_none_or(|o| o.skipped.is_empty());
+                    if drop || skipping {
+                        self.skip(
+                            index,
+                            Skipped {
+                                partition,
+                                from: prev,
+                                through: offset,
+                            },
+                        );
+                    }
+                    !(drop || skipping)
+                }
+            };
+            if keep {
+                self.lists.push(&mut kept, place);
+            }
+        }
+        let slot = &mut self.slots[index];
+        if slot.is(flag::DEAD) {
+            self.lists.clear(&mut kept);
+        }
+        slot.places = kept;
+    }
+
+    /// Notes a message for filters that this connection is not sent.
+    pub(crate) fn skip(&mut self, index: u32, skipped: Skipped) {
+        self.statistics.skipped += 1;
+        let ranges = &mut self.owned_of(index).skipped;
+        match ranges
+            .iter_mut()
+            .find(|range| range.partition == skipped.partition)
+        {
+            Some(range) => {
+                range.from = range.from.min(skipped.from);
+                range.through = range.through.max(skipped.through);
+            }
+            None => ranges.push(skipped),
+        }
+    }
+
+    /// Whether messages for filters are being left out until the socket drains.
+    pub(crate) fn is_skipping(&self, index: u32) -> bool {
+        self.owned
+            .get(self.slots[index].owned)
+            .is_some_and(|owned| !owned.skipped.is_empty())
+    }
+
+    /// Everything has been written.
+    fn drained(&mut self, index: u32) {
+        let slot = &mut self.slots[index];
+        slot.clear(flag::HOLDS);
+        if slot.is(flag::CLOSING) {
+            self.finish(index);
+            return;
+        }
+        if slot.owned != NONE {
+            let skipped = self
+                .owned
+                .remove(slot.owned)
+                .map(|owned| owned.skipped)
+                .unwrap_or_default();
+            slot.owned = NONE;
+            self.tell_skipped(index, &skipped);
+        }
+        if self.slots[index].is(flag::CHOKED) {
+            self.slots[index].clear(flag::CHOKED);
+            self.resume(index);
+        }
+        if self.slots[index].is(flag::LAGGING) {
+            self.read_lagging(index);
+        }
+        if self.slots[index].protocol == Protocol::Http {
+            self.poll_settled(index);
+        }
+    }
+
+    /// From here on the subscription is read from the log, after `prev`, once the socket has drained.
+    fn lag(&mut self, subscription: u32, prev: u64) {
+        let entry = &mut self.subscriptions[subscription];
+        if entry.stage == Stage::Live {
+            self.statistics.lagging += 1;
+        }
+        entry.stage = Stage::Lagging;
+        entry.set_cursor(prev);
+        let connection = entry.connection;
+        self.slots[connection].set(flag::LAGGING);
+        self.stream_lagged(connection, subscription, prev);
+    }
+}

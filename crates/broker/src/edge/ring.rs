@@ -1,0 +1,201 @@
+//! The ring of recent frames: what this edge's connections are being sent, each frame once.
+//!
+//! Step 9 of the path. A frame is encoded into the ring and connections hold its number, a [`Place`]. The ring forgets
+//! its oldest frames when it needs room; whoever still has a place there must be told first ([`Ring::victims`]).
+//! Invariants: frames are contiguous in memory; places rise by one (wrapping); at most `capacity` bytes lie inline, and
+//! larger frames hang beside the ring as a reference to where they already are.
+
+use crate::mail::{HomeId, PartitionId};
+use std::collections::VecDeque;
+use stdx::chunk::Slice;
+
+/// The number of a frame in the ring; wraps around.
+pub(crate) type Place = u32;
+
+/// What a frame carries, so that a connection that can not take it knows where to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// An answer to one connection: never dropped.
+    Private,
+    /// A message for plain subscriptions of a topic.
+    Plain { home: HomeId, index: u32, prev: u64 },
+    /// A message for subscriptions to filters.
+    Named {
+        partition: PartitionId,
+        prev: u64,
+        offset: u64,
+    },
+}
+
+struct Frame {
+    start: u32,
+    len: u32,
+    origin: Origin,
+    /// The rest of the frame, when it is too large to be copied.
+    body: Slice,
+}
+
+/// Bytes of recent frames in one circular area.
+pub(crate) struct Ring {
+    bytes: Box<[u8]>,
+    frames: VecDeque<Frame>,
+    first: Place,
+    head: usize,
+}
+
+/// Bodies of at least so many bytes are referred to, not copied.
+pub(crate) const BODY_COPY_MAX: usize = 8 << 10;
+
+impl Ring {
+    /// A ring of `capacity` bytes; pages are touched only as it fills.
+    pub fn new(capacity: usize) -> Ring {
+        let capacity = capacity.max(4 * BODY_COPY_MAX);
+        Ring {
+            bytes: vec![0; capacity].into(),
+            frames: VecDeque::new(),
+            first: 0,
+            head: 0,
+        }
+    }
+
+    /// Frames before the returned place must be dropped before `len` inline bytes fit; `None` when they fit now.
+    ///
+    /// Asks for an eighth of the ring at least, so that the caller's search for the holders of places is rare.
+    pub fn victims(&self, len: usize) -> Option<Place> {
+        if self.fits(0, len) {
+            return None;
+        }
+        let mut dropped = 0;
+        let mut bytes = 0;
+        while dropped < self.frames.len()
+            && (!self.fits(dropped, len) || bytes < self.bytes.len() / 8)
+        {
+            bytes += self.frames[dropped].len as usize;
+            dropped += 1;
+        }
+        Some(self.first.wrapping_add(dropped as u32))
+    }
+
+    /// Forgets the frames before `place`.
+    pub fn drop_before(&mut self, place: Place) {
+        while !self.frames.is_empty() && self.first != place {
+            self.frames.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        if self.frames.is_empty() {
+            self.head = 0;
+        }
+    }
+
+    /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most `BODY_COPY_MAX` plus a
+    /// head are expected inline, the rest as `body`.
+    pub fn push(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        debug_assert!(self.fits(0, len));
+        if self.head + len > self.bytes.len() {
+            self.head = 0;
+        }
+        let start = self.head;
+        for part in parts {
+            self.bytes[self.head..self.head + part.len()].copy_from_slice(part);
+            self.head += part.len();
+        }
+        self.frames.push_back(Frame {
+            start: start as u32,
+            len: len as u32,
+            origin,
+            body,
+        });
+        self.first.wrapping_add(self.frames.len() as u32 - 1)
+    }
+
+    /// The frame's two parts; the second is mostly empty.
+    pub fn parts(&self, place: Place) -> (&[u8], &[u8]) {
+        let frame = &self.frames[place.wrapping_sub(self.first) as usize];
+        (
+            &self.bytes[frame.start as usize..(frame.start + frame.len) as usize],
+            &frame.body,
+        )
+    }
+
+    /// The part of the frame that is kept beside the ring.
+    pub fn body(&self, place: Place) -> &Slice {
+        &self.frames[place.wrapping_sub(self.first) as usize].body
+    }
+
+    /// Whether the frame is to be dropped before `limit`.
+    pub fn is_before(&self, place: Place, limit: Place) -> bool {
+        place.wrapping_sub(self.first) < limit.wrapping_sub(self.first)
+    }
+
+    /// Whether the frame is still here.
+    pub fn holds(&self, place: Place) -> bool {
+        (place.wrapping_sub(self.first) as usize) < self.frames.len()
+    }
+
+    /// What the frame carries.
+    pub fn origin(&self, place: Place) -> Origin {
+        self.frames[place.wrapping_sub(self.first) as usize].origin
+    }
+
+    /// Whether `len` contiguous bytes would be free once the `dropped` oldest frames are gone. The write position
+    /// never meets the oldest frame, so that a full ring and an empty one differ.
+    fn fits(&self, dropped: usize, len: usize) -> bool {
+        let Some(oldest) = self.frames.get(dropped) else {
+            return len <= self.bytes.len();
+        };
+        let tail = oldest.start as usize;
+        if self.head > tail {
+            self.head + len <= self.bytes.len() || len < tail
+        } else {
+            self.head + len < tail
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::prng::Prng;
+
+    #[test]
+    fn keeps_what_it_has_not_announced_to_drop() {
+        let mut prng = Prng::new(7);
+        let mut ring = Ring::new(0);
+        let mut model: VecDeque<(Place, Vec<u8>)> = VecDeque::new();
+        for round in 0..20_000u32 {
+            let len = 1 + prng.below(BODY_COPY_MAX as u64 - 1) as usize;
+            if let Some(limit) = ring.victims(len) {
+                while model
+                    .front()
+                    .is_some_and(|(place, _)| ring.is_before(*place, limit))
+                {
+                    model.pop_front();
+                }
+                ring.drop_before(limit);
+                assert_eq!(ring.victims(len), None);
+            }
+            let bytes = vec![round as u8; len];
+            let place = ring.push(
+                &[&bytes[..len / 2], &bytes[len / 2..]],
+                Slice::empty(),
+                Origin::Private,
+            );
+            model.push_back((place, bytes));
+            let (place, bytes) = &model[prng.below(model.len() as u64) as usize];
+            assert_eq!(ring.parts(*place).0, &bytes[..]);
+        }
+        assert!(model.len() > 2);
+    }
+
+    #[test]
+    fn a_full_ring_makes_room_for_anything_that_may_lie_inline() {
+        let mut ring = Ring::new(0);
+        let capacity = 4 * BODY_COPY_MAX;
+        let place = ring.push(&[&vec![1; capacity]], Slice::empty(), Origin::Private);
+        let limit = ring.victims(1).expect("full");
+        assert!(ring.is_before(place, limit));
+        ring.drop_before(limit);
+        ring.push(&[&[1]], Slice::empty(), Origin::Private);
+    }
+}

@@ -1,0 +1,191 @@
+//! Connection slots: what an edge keeps for each connection, by the network's own small index.
+//!
+//! Invariant: an idle connection owns nothing but its slot, its stamp and its subscriptions; the handles in a slot are
+//! [`NONE`] then. The size of a slot is asserted.
+
+use stdx::blocks::List;
+use stdx::key::Key;
+
+/// No handle.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What a connection speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocol {
+    /// Nobody is here.
+    Free,
+    /// HTTP/1.1, between or within requests.
+    Http,
+    /// An event stream: nothing is read any more.
+    Events,
+    /// WebSocket, native frames, before HELLO.
+    NativeStart,
+    /// WebSocket, native frames.
+    Native,
+    /// WebSocket, echo.
+    Echo,
+}
+
+/// One bit each.
+pub(crate) mod flag {
+    /// In the list of connections to flush.
+    pub const DIRTY: u16 = 1;
+    /// The last write was short; wait for writable.
+    pub const BLOCKED: u16 = 1 << 1;
+    /// To be reset at the end of the turn; nothing is queued any more.
+    pub const DEAD: u16 = 1 << 2;
+    /// In the list of blocked connections that hold places.
+    pub const HOLDS: u16 = 1 << 3;
+    /// Close once all is written; nothing is read any more.
+    pub const CLOSING: u16 = 1 << 4;
+    /// Do not read: an answer is due first, or a home has no room for requests.
+    pub const PAUSED: u16 = 1 << 5;
+    /// The network has bytes that we have not asked for.
+    pub const UNREAD: u16 = 1 << 6;
+    /// A subscription waits for the outbox to drain before it reads its next page.
+    pub const LAGGING: u16 = 1 << 7;
+    /// A ping is on its way.
+    pub const PINGED: u16 = 1 << 8;
+    /// The peer has ended its direction.
+    pub const ENDED: u16 = 1 << 9;
+    /// HTTP: the request's head has not arrived in full since the connection began.
+    pub const STARTING: u16 = 1 << 10;
+    /// In the list of those that go on with kept input next turn.
+    pub const RESUMED: u16 = 1 << 11;
+    /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a composite cursor.
+    pub const RAW: u16 = 1 << 12;
+    /// Paused because its own outbox is too long.
+    pub const CHOKED: u16 = 1 << 13;
+}
+
+/// One connection.
+pub(crate) struct Slot {
+    /// Against reuse of the index; from the network.
+    pub generation: u32,
+    pub protocol: Protocol,
+    pub flags: u16,
+    /// Seconds of silence after which a ping is due; 0: none.
+    pub ping_interval_s: u16,
+    /// Frames that wait for the socket, by their places in the ring.
+    pub places: List,
+    /// Bytes that wait before these, owned because the ring could not keep them.
+    pub owned: u32,
+    /// The unfinished tail of what has been read.
+    pub input: u32,
+    /// State that only some protocols need at some times.
+    pub state: u32,
+    /// The first subscription.
+    pub subscriptions: u32,
+    pub subscriptions_count: u32,
+    /// The newest frame for filters, so that it is sent once however many of the filters match.
+    pub named: u32,
+}
+
+const _: () = assert!(size_of::<Slot>() <= 48);
+
+impl Slot {
+    const FREE: Slot = Slot {
+        generation: 0,
+        protocol: Protocol::Free,
+        flags: 0,
+        ping_interval_s: 0,
+        places: List::new(),
+        owned: NONE,
+        input: NONE,
+        state: NONE,
+        subscriptions: NONE,
+        subscriptions_count: 0,
+        named: 0,
+    };
+
+    /// Whether any of these bits is set.
+    pub fn is(&self, bits: u16) -> bool {
+        self.flags & bits != 0
+    }
+
+    pub fn set(&mut self, bits: u16) {
+        self.flags |= bits;
+    }
+
+    pub fn clear(&mut self, bits: u16) {
+        self.flags &= !bits;
+    }
+}
+
+const PAGE: usize = 256;
+
+/// All connections of an edge; grows by pages, so that growth never moves what is there.
+pub(crate) struct Slots {
+    pages: Vec<Box<[Slot]>>,
+    count: u32,
+}
+
+impl Slots {
+    pub fn new() -> Slots {
+        Slots {
+            pages: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Takes the slot of a new connection.
+    pub fn open(&mut self, key: Key) {
+        let page = key.index as usize / PAGE;
+        while self.pages.len() <= page {
+            self.pages.push((0..PAGE).map(|_| Slot::FREE).collect());
+        }
+        self.pages[page][key.index as usize % PAGE] = Slot {
+            generation: key.generation,
+            protocol: Protocol::Http,
+            ..Slot::FREE
+        };
+        self.count += 1;
+    }
+
+    /// Frees the slot; its handles have been released before.
+    pub fn free(&mut self, index: u32) {
+        self[index] = Slot::FREE;
+        self.count -= 1;
+    }
+
+    /// The slot, if this very connection is still there.
+    pub fn get(&self, key: Key) -> Option<&Slot> {
+        let slot = self
+            .pages
+            .get(key.index as usize / PAGE)?
+            .get(key.index as usize % PAGE)?;
+        (slot.protocol != Protocol::Free && slot.generation == key.generation).then_some(slot)
+    }
+
+    /// The connection's key.
+    pub fn key(&self, index: u32) -> Key {
+        Key {
+            index,
+            generation: self[index].generation,
+        }
+    }
+
+    /// Connections now.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// One more than the highest index ever used.
+    pub fn places(&self) -> u32 {
+        (self.pages.len() * PAGE) as u32
+    }
+}
+
+impl std::ops::Index<u32> for Slots {
+    type Output = Slot;
+
+    fn index(&self, index: u32) -> &Slot {
+        &self.pages[index as usize / PAGE][index as usize % PAGE]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Slots {
+    fn index_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.pages[index as usize / PAGE][index as usize % PAGE]
+    }
+}

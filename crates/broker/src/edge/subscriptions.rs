@@ -1,0 +1,561 @@
+//! Subscriptions of an edge, and the topics that it has interest in.
+//!
+//! Steps 4 and 8 of the path. A topic is known by the index that its home gave to this edge; its name stays at home.
+//! Invariants: a subscription is in its topic's list from the grant on and in its connection's chain from the start; an
+//! edge releases an index when its last plain subscription goes, with the newest generation that it has seen; a
+//! subscription takes live messages in stage [`Stage::Live`] only, and is read from the log in the others.
+
+use super::outbox::Skipped;
+use super::slots::{NONE, flag};
+use super::{Edge, Refusal};
+use crate::mail::{Gap, HomeId, PageLimits, PartitionId, Request, Start, SubscriptionKey};
+use crate::position::Position;
+use stdx::blocks::List;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+use wire::native::ErrorCode;
+
+/// Where a subscription stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Asked for; its home (or, for a filter, some home) has not answered.
+    Pending,
+    /// Takes live messages.
+    Live,
+    /// A page is on its way.
+    Reading,
+    /// To be read from the log, after the cursor, when the socket has drained.
+    Lagging,
+    /// To a filter: takes live messages of all topics that match.
+    Wide,
+}
+
+/// One subscription.
+pub(crate) struct Subscription {
+    generation: u32,
+    pub connection: u32,
+    /// The next one of the connection.
+    pub next: u32,
+    /// The topic's index at this edge, or the filter's.
+    pub topic: u32,
+    /// Place in the topic's or filter's list.
+    position: u32,
+    /// The client's own number for it.
+    pub client: u32,
+    /// Everything up to here is settled; two halves, so that the entry stays small.
+    cursor: [u32; 2],
+    pub home: HomeId,
+    pub stage: Stage,
+    pub is_filter: bool,
+    pub fail_on_gap: bool,
+}
+
+const _: () = assert!(size_of::<Subscription>() <= 40);
+
+impl Subscription {
+    /// Everything up to this offset is settled.
+    pub fn cursor(&self) -> u64 {
+        u64::from(self.cursor[0]) | u64::from(self.cursor[1]) << 32
+    }
+
+    pub fn set_cursor(&mut self, offset: u64) {
+        self.cursor = [offset as u32, (offset >> 32) as u32];
+    }
+
+    /// Messages whose `prev` is at or beyond this are read from the log again.
+    pub fn lag_from(&self) -> u64 {
+        if self.stage == Stage::Live {
+            u64::MAX
+        } else {
+            self.cursor()
+        }
+    }
+}
+
+/// A topic that this edge has interest in.
+#[derive(Default)]
+pub(crate) struct Topic {
+    /// Plain subscriptions.
+    pub subscribers: List,
+    /// The newest grant's; 0 when there was none.
+    generation: u32,
+    pub partition: PartitionId,
+    /// One more than the handle of its name, once a filter has brought it; 0 without.
+    pub named: u32,
+}
+
+const _: () = assert!(size_of::<Topic>() <= 24);
+
+/// Topics of one home, by index; grows by pages.
+#[derive(Default)]
+pub(crate) struct Topics {
+    pages: Vec<Box<[Topic]>>,
+}
+
+const PAGE: usize = 256;
+
+impl Topics {
+    /// The topic at an index that the home has given.
+    pub fn at(&mut self, index: u32) -> &mut Topic {
+        let page = index as usize / PAGE;
+        while self.pages.len() <= page {
+            self.pages
+                .push((0..PAGE).map(|_| Topic::default()).collect());
+        }
+        &mut self.pages[page][index as usize % PAGE]
+    }
+
+    /// The topic, if the index was ever given.
+    pub fn get(&self, index: u32) -> Option<&Topic> {
+        self.pages
+            .get(index as usize / PAGE)?
+            .get(index as usize % PAGE)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Topic)> {
+        self.pages
+            .iter_mut()
+            .flatten()
+            .enumerate()
+            .map(|(index, topic)| (index as u32, topic))
+    }
+}
+
+/// What a grant said.
+pub(crate) struct Grant {
+    pub index: u32,
+    pub generation: u32,
+    pub partition: PartitionId,
+    pub position: Position,
+    pub replaying: bool,
+    pub gap: Option<Gap>,
+    pub retained: Option<Slice>,
+}
+
+impl Edge {
+    /// Asks for a plain topic. The answer comes by [`Edge::granted`].
+    pub(crate) fn subscribe_plain(
+        &mut self,
+        index: u32,
+        topic: &str,
+        client: u32,
+        start: Start,
+        fail_on_gap: bool,
+    ) -> u32 {
+        let (rule, partition) = self.settings.locate(topic);
+        let home = self.settings.home_of(partition);
+        let subscription = self.insert_subscription(index, client, home, false, fail_on_gap);
+        let key = self.subscription_key(subscription);
+        let topic = self.mail.copy(topic.as_bytes());
+        self.request(
+            home,
+            Request::Subscribe {
+                partition,
+                rule,
+                topic,
+                subscription: key,
+                start,
+            },
+        );
+        subscription
+    }
+
+    pub(crate) fn insert_subscription(
+        &mut self,
+        index: u32,
+        client: u32,
+        home: HomeId,
+        is_filter: bool,
+        fail_on_gap: bool,
+    ) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        let slot = &mut self.slots[index];
+        let subscription = self.subscriptions.insert(Subscription {
+            generation: self.generation,
+            connection: index,
+            next: slot.subscriptions,
+            topic: NONE,
+            position: 0,
+            client,
+            cursor: [0; 2],
+            home,
+            stage: Stage::Pending,
+            is_filter,
+            fail_on_gap,
+        });
+        slot.subscriptions = subscription;
+        slot.subscriptions_count += 1;
+        subscription
+    }
+
+    pub(crate) fn subscription_key(&self, subscription: u32) -> SubscriptionKey {
+        Key {
+            index: subscription,
+            generation: self.subscriptions[subscription].generation,
+        }
+    }
+
+    fn live_subscription(&self, key: SubscriptionKey) -> Option<u32> {
+        let entry = self.subscriptions.get(key.index)?;
+        (entry.generation == key.generation).then_some(key.index)
+    }
+
+    /// The connection's plain subscription to a topic.
+    pub(crate) fn find_plain(&self, index: u32, home: HomeId, topic: u32) -> Option<u32> {
+        let subscribers = &self.topics[usize::from(home)].get(topic)?.subscribers;
+        if subscribers.len() < self.slots[index].subscriptions_count as usize {
+            return self
+                .members
+                .iter(subscribers)
+                .find(|&other| self.subscriptions[other].connection == index);
+        }
+        self.chain(index).find(|&other| {
+            let entry = &self.subscriptions[other];
+            !entry.is_filter
+                && entry.stage != Stage::Pending
+                && entry.home == home
+                && entry.topic == topic
+        })
+    }
+
+    /// The connection's subscription by the client's own number.
+    pub(crate) fn find_client(&self, index: u32, client: u32) -> Option<u32> {
+        self.chain(index)
+            .find(|&other| self.subscriptions[other].client == client)
+    }
+
+    pub(crate) fn subscription_connection(&self, subscription: u32) -> u32 {
+        self.subscriptions[subscription].connection
+    }
+
+    pub(crate) fn subscription_client(&self, subscription: u32) -> u32 {
+        self.subscriptions[subscription].client
+    }
+
+    /// The home and the index of a plain subscription's topic.
+    pub(crate) fn subscription_topic(&self, subscription: u32) -> (HomeId, u32) {
+        let entry = &self.subscriptions[subscription];
+        (entry.home, entry.topic)
+    }
+
+    /// The epoch of a plain subscription's log.
+    pub(crate) fn subscription_epoch(&self, subscription: u32) -> u64 {
+        let entry = &self.subscriptions[subscription];
+        let topic = self.topics[usize::from(entry.home)].get(entry.topic);
+        topic.map_or(0, |topic| self.settings.log_of(topic.partition).epoch)
+    }
+
+    /// Whether it is a live subscription to a filter.
+    pub(crate) fn is_wide(&self, subscription: u32) -> bool {
+        self.subscriptions[subscription].stage == Stage::Wide
+    }
+
+    /// Limits the replay of a subscription until the client gives more.
+    pub(crate) fn set_replay_credit(&mut self, subscription: u32, messages: u32) {
+        self.replay_credits.insert(subscription, messages);
+    }
+
+    /// The connection's subscriptions, newest first.
+    pub(crate) fn chain(&self, index: u32) -> impl Iterator<Item = u32> {
+        let first = self.slots[index].subscriptions;
+        std::iter::successors((first != NONE).then_some(first), |&at| {
+            let next = self.subscriptions[at].next;
+            (next != NONE).then_some(next)
+        })
+    }
+
+    /// A home has interest for us in a topic.
+    pub(crate) fn granted(&mut self, home: HomeId, key: SubscriptionKey, grant: Grant) {
+        let topic = self.topics[usize::from(home)].at(grant.index);
+        topic.generation = grant.generation;
+        topic.partition = grant.partition;
+        let Some(subscription) = self.live_subscription(key) else {
+            return self.release_if_unused(home, grant.index);
+        };
+        let index = self.subscriptions[subscription].connection;
+        if self.find_plain(index, home, grant.index).is_some() {
+            self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
+            return;
+        }
+        if grant.gap.is_some() && self.subscriptions[subscription].fail_on_gap {
+            let refusal = Refusal {
+                restart: Some(grant.position),
+                ..Refusal::of(ErrorCode::PositionUnavailable)
+            };
+            self.refused(subscription, refusal);
+            return self.release_if_unused(home, grant.index);
+        }
+        let subscribers = &mut self.topics[usize::from(home)].at(grant.index).subscribers;
+        let position = subscribers.len() as u32;
+        self.members.push(subscribers, subscription);
+        let entry = &mut self.subscriptions[subscription];
+        entry.topic = grant.index;
+        entry.position = position;
+        entry.stage = if grant.replaying {
+            Stage::Lagging
+        } else {
+            Stage::Live
+        };
+        entry.set_cursor(grant.position.offset);
+        self.tell_subscribed(subscription, &grant);
+        if grant.replaying {
+            self.slots[index].set(flag::LAGGING);
+            self.read_if_writable(index);
+        }
+    }
+
+    /// Asks for the next pages now unless the socket is full.
+    fn read_if_writable(&mut self, index: u32) {
+        if !self.slots[index].is(flag::BLOCKED) {
+            self.read_lagging(index);
+        }
+    }
+
+    /// Asks for the next page of each lagging subscription, a few at a time.
+    pub(crate) fn read_lagging(&mut self, index: u32) {
+        let mut at = self.slots[index].subscriptions;
+        let mut reading = 0;
+        let mut left = false;
+        while at != NONE {
+            let entry = &self.subscriptions[at];
+            let next = entry.next;
+            match entry.stage {
+                Stage::Reading => reading += 1,
+                Stage::Lagging if reading < READS_MAX => {
+                    let home = entry.home;
+                    if !self.may_request(home) {
+                        self.wait_for(home, index);
+                        return;
+                    }
+                    if self.read(at) {
+                        reading += 1;
+                    }
+                }
+                Stage::Lagging => left = true,
+                _ => {}
+            }
+            at = next;
+        }
+        if !left {
+            self.slots[index].clear(flag::LAGGING);
+        }
+    }
+
+    /// Asks for one page; false when the client has given no credit for it.
+    fn read(&mut self, subscription: u32) -> bool {
+        let limits = &self.settings.limits;
+        let credit = self
+            .replay_credits
+            .get(&subscription)
+            .copied()
+            .unwrap_or(u32::MAX);
+        let records_max = limits.page_records_max.min(credit);
+        if records_max == 0 {
+            return false;
+        }
+        let limits = PageLimits {
+            records_max,
+            bytes_max: limits.page_bytes,
+        };
+        let key = self.subscription_key(subscription);
+        let entry = &mut self.subscriptions[subscription];
+        entry.stage = Stage::Reading;
+        let (home, index, after) = (entry.home, entry.topic, entry.cursor());
+        self.request(
+            home,
+            Request::Read {
+                index,
+                subscription: key,
+                after,
+                limits,
+            },
+        );
+        true
+    }
+
+    /// A page has come: deliver it; go on when it has left, or live from here.
+    pub(crate) fn page(
+        &mut self,
+        key: SubscriptionKey,
+        gap: Option<Gap>,
+        records: &[Slice],
+        through: u64,
+        caught_up: bool,
+    ) {
+        let Some(subscription) = self.live_subscription(key) else {
+            return;
+        };
+        if self.subscriptions[subscription].stage != Stage::Reading {
+            return;
+        }
+        self.statistics.pages += 1;
+        let index = self.subscriptions[subscription].connection;
+        // Set before its frames are queued: if the outbox has no room for them, it becomes lagging again.
+        let entry = &mut self.subscriptions[subscription];
+        entry.stage = if caught_up {
+            Stage::Live
+        } else {
+            Stage::Lagging
+        };
+        entry.set_cursor(through);
+        if let Some(gap) = gap {
+            self.statistics.gaps += 1;
+            self.tell_gap(subscription, gap);
+        }
+        for record in records {
+            let entry = &self.subscriptions[subscription];
+            // An earlier record of this page found no room.
+            if entry.stage == Stage::Lagging && entry.cursor() < through {
+                break;
+            }
+            self.deliver_one(subscription, record);
+        }
+        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+            *credit = credit.saturating_sub(records.len() as u32);
+            if caught_up {
+                self.replay_credits.remove(&subscription);
+            }
+        }
+        match self.subscriptions[subscription].stage {
+            Stage::Live => self.tell_caught_up(subscription, through),
+            _ => {
+                self.slots[index].set(flag::LAGGING);
+                self.touch(index);
+            }
+        }
+    }
+
+    /// The client allows so many more messages of replay.
+    pub(crate) fn add_replay_credit(&mut self, subscription: u32, messages: u32) {
+        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+            *credit = credit.saturating_add(messages);
+            let index = self.subscriptions[subscription].connection;
+            self.slots[index].set(flag::LAGGING);
+            self.touch(index);
+        }
+    }
+
+    /// A home will not have this subscription.
+    pub(crate) fn refused_by_home(&mut self, key: SubscriptionKey, code: ErrorCode) {
+        if let Some(subscription) = self.live_subscription(key) {
+            self.refused(subscription, Refusal::of(code));
+        }
+    }
+
+    /// Tells the client, and forgets the subscription.
+    pub(crate) fn refused(&mut self, subscription: u32, refusal: Refusal) {
+        self.statistics.subscriptions_refused += 1;
+        self.tell_refused(subscription, refusal);
+        self.unsubscribe(subscription);
+    }
+
+    /// Forgets a subscription in whatever stage.
+    pub(crate) fn unsubscribe(&mut self, subscription: u32) {
+        let Some(entry) = self.subscriptions.get(subscription) else {
+            return;
+        };
+        let (index, next) = (entry.connection, entry.next);
+        let before = self
+            .chain(index)
+            .take_while(|&at| at != subscription)
+            .last();
+        match before {
+            None => self.slots[index].subscriptions = next,
+            Some(before) => self.subscriptions[before].next = next,
+        }
+        self.slots[index].subscriptions_count -= 1;
+        self.drop_subscription(subscription);
+    }
+
+    /// Forgets all subscriptions of a connection that goes.
+    pub(crate) fn unsubscribe_all(&mut self, index: u32) {
+        let mut at = std::mem::replace(&mut self.slots[index].subscriptions, NONE);
+        self.slots[index].subscriptions_count = 0;
+        while at != NONE {
+            let next = self.subscriptions[at].next;
+            self.drop_subscription(at);
+            at = next;
+        }
+    }
+
+    fn drop_subscription(&mut self, subscription: u32) {
+        let Some(entry) = self.subscriptions.remove(subscription) else {
+            return;
+        };
+        self.replay_credits.remove(&subscription);
+        if entry.is_filter {
+            self.drop_filter_subscription(subscription, &entry);
+            return;
+        }
+        if entry.topic == NONE {
+            return; // not granted yet; the grant will find nobody
+        }
+        let subscribers = &mut self.topics[usize::from(entry.home)]
+            .at(entry.topic)
+            .subscribers;
+        if let Some(moved) = self
+            .members
+            .swap_remove_at(subscribers, entry.position as usize)
+        {
+            self.subscriptions[moved].position = entry.position;
+        }
+        self.release_if_unused(entry.home, entry.topic);
+    }
+
+    /// Where a filter's subscription stands in the filter's list.
+    pub(crate) fn list_position(entry: &Subscription) -> usize {
+        entry.position as usize
+    }
+
+    pub(crate) fn set_list_position(&mut self, subscription: u32, position: u32) {
+        self.subscriptions[subscription].position = position;
+    }
+
+    fn release_if_unused(&mut self, home: HomeId, index: u32) {
+        let topic = self.topics[usize::from(home)].at(index);
+        if topic.subscribers.is_empty() {
+            let generation = topic.generation;
+            self.request(home, Request::Release { index, generation });
+        }
+    }
+
+    /// The home has taken the index back.
+    pub(crate) fn released(&mut self, home: HomeId, index: u32) {
+        let topic = std::mem::take(self.topics[usize::from(home)].at(index));
+        debug_assert!(
+            topic.subscribers.is_empty(),
+            "a home releases what the edge has released"
+        );
+        if topic.named != 0 {
+            self.named.remove(topic.named - 1);
+        }
+    }
+
+    /// The stream of a partition has lost records: all its plain subscriptions go on by pages, which know each gap.
+    pub(crate) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64, to: u64) {
+        let mut concerned = Vec::new();
+        for (_, topic) in self.topics[usize::from(home)].iter_mut() {
+            if topic.partition == partition {
+                concerned.extend(self.members.iter(&topic.subscribers));
+            }
+        }
+        for subscription in concerned {
+            let entry = &mut self.subscriptions[subscription];
+            if entry.stage == Stage::Live {
+                entry.stage = Stage::Lagging;
+                entry.set_cursor(from);
+                let index = entry.connection;
+                self.slots[index].set(flag::LAGGING);
+                self.touch(index);
+            }
+        }
+        self.skip_for_filters(Skipped {
+            partition,
+            from,
+            through: to,
+        });
+    }
+}
+
+/// Pages on their way for one connection.
+const READS_MAX: u32 = 4;

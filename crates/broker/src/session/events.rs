@@ -1,0 +1,553 @@
+//! Event streams (`text/event-stream`): one raw topic, or several topics and filters in an envelope.
+//!
+//! Of a raw topic the data is the payload and `id:` the position. In an envelope the data is a JSON object that names
+//! the topic, and `id:` a composite cursor: the positions of all topics in the order of the request, `-` for a filter.
+//! Events of ours have names that begin with `crore.`, so that `onmessage` sees messages only.
+
+use super::State;
+use super::http::{Answer, Fault, cross_origin};
+use super::json;
+use super::route;
+use crate::edge::{Delivery, Edge, End, Grant, Protocol, Refusal, Skipped, flag};
+use crate::mail::{Gap, PartitionId, Start};
+use crate::position::Position;
+use crate::topic::Filter;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use log::RecordView;
+use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
+use wire::http::problem::append_json_string;
+use wire::http::request::Request;
+use wire::http::{ResponseWriter, Target};
+use wire::native::ErrorCode;
+
+/// A stream in envelopes.
+pub(crate) struct Events {
+    topics: Vec<StreamTopic>,
+}
+
+struct StreamTopic {
+    name: Box<str>,
+    is_filter: bool,
+    /// Everything up to here has been sent; nothing before the subscription holds.
+    cursor: Option<Position>,
+}
+
+/// Topics and filters of one stream: their cursor, in `Last-Event-ID`, must stay within two kilobytes.
+const TOPICS_MAX: usize = 48;
+/// Bytes of a cursor.
+const CURSOR_BYTES_MAX: usize = 2 << 10;
+/// What clients wait before they reconnect.
+const RETRY_MS: u64 = 2_000;
+
+const _: () =
+    assert!(TOPICS_MAX * "18446744073709551615:18446744073709551615,".len() <= CURSOR_BYTES_MAX);
+
+impl Edge {
+    /// `GET /topics/...` with `Accept: text/event-stream`.
+    pub(super) fn begin_raw_stream(
+        &mut self,
+        index: u32,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        topic: String,
+        answer: &Answer,
+    ) -> Result<(), Fault> {
+        let start = match last_event_id(request, target)? {
+            Some(id) => Start::Since(known_position(&id)),
+            None => requested_start(target)?,
+        };
+        self.open_stream(index, answer, flag::RAW);
+        self.subscribe_plain(index, &topic, 0, start, false);
+        Ok(())
+    }
+
+    /// `GET /events?topic=...&topic=...`.
+    pub(super) fn begin_stream(
+        &mut self,
+        index: u32,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        answer: &Answer,
+    ) -> Result<(), Fault> {
+        let mut topics = Vec::new();
+        for pair in target.query_pairs() {
+            let (key, value) = pair.map_err(route::bad_target)?;
+            if key != "topic" {
+                continue;
+            }
+            let filter = Filter::parse(&value)
+                .map_err(|error| Fault::new(ErrorCode::MalformedFilter, error.to_string()))?;
+            if topics
+                .iter()
+                .any(|topic: &StreamTopic| *topic.name == *value)
+            {
+                continue;
+            }
+            topics.push(StreamTopic {
+                is_filter: !filter.is_plain(),
+                name: value.as_ref().into(),
+                cursor: None,
+            });
+        }
+        if topics.is_empty() {
+            return Err(ErrorCode::TopicRequired.into());
+        }
+        if topics.len() > TOPICS_MAX {
+            return Err(Fault::new(
+                ErrorCode::TooManyTopics,
+                format!("at most {TOPICS_MAX} topics in one stream"),
+            ));
+        }
+        let cursor = last_event_id(request, target)?;
+        if cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX)
+        {
+            return Err(ErrorCode::CursorTooLarge.into());
+        }
+        let start = requested_start(target)?;
+        let cursor = cursor.map(|cursor| parse_cursor(&cursor, topics.len()));
+        self.open_stream(index, answer, 0);
+        let wanted: Vec<(Box<str>, bool)> = topics
+            .iter()
+            .map(|topic| (topic.name.clone(), topic.is_filter))
+            .collect();
+        self.set_state(index, State::Events(Events { topics }));
+        for (number, (name, is_filter)) in wanted.iter().enumerate() {
+            let client = number as u32;
+            if *is_filter {
+                // A cursor does not cover filters yet: whoever returns with one is told that messages may be missing.
+                if cursor.is_some() {
+                    let mut data = Vec::from(&b"{\"topic\":"[..]);
+                    append_json_string(&mut data, name);
+                    data.extend_from_slice(b",\"gap\":{\"reason\":\"filter\"}}");
+                    self.send_event(index, "crore.gap", None, &data);
+                }
+                if let Ok(filter) = Filter::parse(name) {
+                    self.subscribe_filter(index, filter, client);
+                }
+                continue;
+            }
+            let start = match &cursor {
+                None => start,
+                Some(positions) => {
+                    Start::Since(positions.as_ref().map_or(UNKNOWN, |all| all[number]))
+                }
+            };
+            self.subscribe_plain(index, name, client, start, false);
+        }
+        Ok(())
+    }
+
+    fn open_stream(&mut self, index: u32, answer: &Answer, raw: u16) {
+        let mut head = Vec::with_capacity(256);
+        let writer = ResponseWriter::new(&mut head, 200).keep_alive(false);
+        cross_origin(writer, answer)
+            .header("Content-Type", EVENT_STREAM_MEDIA_TYPE)
+            .header("Cache-Control", "no-store")
+            // Asks nginx, the most common proxy in between, not to hold the stream back.
+            .header("X-Accel-Buffering", "no")
+            .finish_head();
+        let retry = OutgoingEvent {
+            retry_ms: Some(RETRY_MS),
+            ..OutgoingEvent::default()
+        };
+        encode(&retry, &mut head);
+        self.send_private(index, &head);
+        let slot = &mut self.slots[index];
+        slot.protocol = Protocol::Events;
+        slot.set(raw);
+        self.statistics.event_streams += 1;
+        self.stamp(index);
+    }
+
+    pub(super) fn events_subscribed(&mut self, index: u32, subscription: u32, grant: &Grant) {
+        // A retained message stands before what is settled.
+        let retained = grant.retained.clone();
+        let number = self.subscription_client(subscription);
+        self.set_stream_cursor(index, number, grant.position);
+        let mut data = Vec::from(&b"{"[..]);
+        if let Some(name) = self.stream_topic(index, number) {
+            data.extend_from_slice(b"\"topic\":");
+            append_json_string(&mut data, &name);
+            data.push(b',');
+        }
+        let complete = grant.gap.is_none();
+        json::append(
+            &mut data,
+            format_args!(
+                "\"position\":\"{}\",\"complete\":{complete}}}",
+                grant.position
+            ),
+        );
+        let id = self
+            .stream_cursor(index)
+            .unwrap_or_else(|| grant.position.to_string());
+        self.send_event(index, "crore.start", Some(&id), &data);
+        if let Some(gap) = grant.gap {
+            self.statistics.gaps += 1;
+            self.events_gap(index, subscription, gap);
+        }
+        if let Some(record) = retained {
+            self.deliver_one(subscription, &record);
+            // Its own position must not stay the last one that the client has seen.
+            self.set_stream_cursor(index, number, grant.position);
+            let id = self
+                .stream_cursor(index)
+                .unwrap_or_else(|| grant.position.to_string());
+            let mark = OutgoingEvent {
+                id: Some(&id),
+                ..OutgoingEvent::default()
+            };
+            let mut bytes = Vec::new();
+            encode(&mark, &mut bytes);
+            self.send_private(index, &bytes);
+        }
+    }
+
+    pub(super) fn events_subscribed_filter(&mut self, index: u32, subscription: u32) {
+        let number = self.subscription_client(subscription);
+        let mut data = Vec::from(&b"{\"topic\":"[..]);
+        append_json_string(
+            &mut data,
+            &self.stream_topic(index, number).unwrap_or_default(),
+        );
+        data.push(b'}');
+        self.send_event(index, "crore.start", None, &data);
+    }
+
+    pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
+        let number = self.subscription_client(subscription);
+        let mut data = Vec::from(&b"{\"topic\":"[..]);
+        append_json_string(
+            &mut data,
+            &self.stream_topic(index, number).unwrap_or_default(),
+        );
+        json::append(
+            &mut data,
+            format_args!(",\"code\":\"{}\",\"detail\":", refusal.code.name()),
+        );
+        append_json_string(&mut data, refusal.code.text());
+        data.push(b'}');
+        self.send_event(index, "crore.error", None, &data);
+        // A raw stream without its topic has no purpose; the client comes back after its delay.
+        if self.slots[index].is(flag::RAW) {
+            self.slots[index].set(flag::CLOSING);
+            self.touch(index);
+        }
+    }
+
+    pub(super) fn events_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
+        let number = self.subscription_client(subscription);
+        let mut data = Vec::from(&b"{"[..]);
+        if let Some(name) = self.stream_topic(index, number) {
+            data.extend_from_slice(b"\"topic\":");
+            append_json_string(&mut data, &name);
+            data.push(b',');
+        }
+        data.extend_from_slice(b"\"gap\":");
+        json::append_gap(&mut data, &gap);
+        data.push(b'}');
+        self.send_event(index, "crore.gap", None, &data);
+    }
+
+    pub(super) fn events_caught_up(&mut self, index: u32) {
+        self.send_event(index, "crore.caught_up", None, b"{}");
+    }
+
+    pub(super) fn events_skipped(&mut self, index: u32, skipped: &[Skipped]) {
+        for range in skipped {
+            let mut data = Vec::new();
+            json::append(
+                &mut data,
+                format_args!(
+                    "{{\"partition\":{},\"from\":{},\"through\":{},\"reason\":\"slow\"}}",
+                    range.partition, range.from, range.through
+                ),
+            );
+            self.send_event(index, "crore.skipped", None, &data);
+        }
+    }
+
+    pub(super) fn events_send_away(&mut self, index: u32, return_after_ms: u64) {
+        let away = OutgoingEvent {
+            retry_ms: Some(return_after_ms.max(1)),
+            ..OutgoingEvent::default()
+        };
+        let mut bytes = Vec::new();
+        encode(&away, &mut bytes);
+        self.send_private(index, &bytes);
+        self.close(index, End::Idle);
+    }
+
+    /// One event of a stream in envelopes.
+    pub(crate) fn append_envelope_event(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        delivery: &Delivery<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let number = self.subscription_client(subscription);
+        let epoch = self.subscription_epoch(subscription);
+        self.set_stream_cursor(
+            index,
+            number,
+            Position {
+                epoch,
+                offset: delivery.view.offset(),
+            },
+        );
+        let name = self.stream_topic(index, number).unwrap_or_default();
+        self.append_envelope(index, &name, epoch, &delivery.view, out);
+    }
+
+    /// The same for a message that a filter matched.
+    pub(crate) fn append_wide_event(
+        &mut self,
+        index: u32,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let epoch = self.settings.log_of(partition).epoch;
+        self.append_envelope(index, topic, epoch, &delivery.view, out);
+    }
+
+    fn append_envelope(
+        &self,
+        index: u32,
+        topic: &str,
+        epoch: u64,
+        view: &RecordView<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(cursor) = self.stream_cursor(index) {
+            json::append(out, format_args!("id: {cursor}\n"));
+        }
+        // JSON escapes all line ends, so the data is one line.
+        out.extend_from_slice(b"data: {\"topic\":");
+        append_json_string(out, topic);
+        out.push(b',');
+        json::append_message(out, epoch, view);
+        out.extend_from_slice(b"}\n\n");
+    }
+
+    /// Messages of this topic will be sent again from here.
+    pub(crate) fn stream_lagged(&mut self, index: u32, subscription: u32, offset: u64) {
+        let number = self.subscription_client(subscription);
+        let epoch = self.subscription_epoch(subscription);
+        self.set_stream_cursor(index, number, Position { epoch, offset });
+    }
+
+    fn set_stream_cursor(&mut self, index: u32, number: u32, position: Position) {
+        if let Some(State::Events(events)) = self.state(index)
+            && let Some(topic) = events.topics.get_mut(number as usize)
+        {
+            topic.cursor = Some(position);
+        }
+    }
+
+    /// The composite cursor, once it can be told for every topic.
+    fn stream_cursor(&self, index: u32) -> Option<String> {
+        match self
+            .states
+            .get(self.slots[index].state)
+            .map(|state| &**state)
+        {
+            Some(State::Events(events)) => format_cursor(&events.topics),
+            _ => None,
+        }
+    }
+
+    fn stream_topic(&self, index: u32, number: u32) -> Option<Box<str>> {
+        match self
+            .states
+            .get(self.slots[index].state)
+            .map(|state| &**state)
+        {
+            Some(State::Events(events)) => events
+                .topics
+                .get(number as usize)
+                .map(|topic| topic.name.clone()),
+            _ => None,
+        }
+    }
+
+    fn send_event(&mut self, index: u32, event: &str, id: Option<&str>, data: &[u8]) {
+        let mut bytes = Vec::with_capacity(64 + data.len());
+        let data = std::str::from_utf8(data).unwrap_or_default();
+        encode(
+            &OutgoingEvent {
+                event: Some(event),
+                id,
+                data: Some(data),
+                retry_ms: None,
+            },
+            &mut bytes,
+        );
+        self.send_private(index, &bytes);
+    }
+}
+
+/// One event of a raw stream: the payload as data, in base64 under a name of its own when it is not text.
+pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<u8>) {
+    let id = Position {
+        epoch,
+        offset: view.offset(),
+    }
+    .to_string();
+    match std::str::from_utf8(view.payload()) {
+        Ok(text) => encode(
+            &OutgoingEvent {
+                id: Some(&id),
+                data: Some(text),
+                ..OutgoingEvent::default()
+            },
+            out,
+        ),
+        Err(_) => {
+            let data = BASE64.encode(view.payload());
+            let event = OutgoingEvent {
+                id: Some(&id),
+                event: Some("crore.b64data"),
+                data: Some(&data),
+                retry_ms: None,
+            };
+            encode(&event, out);
+        }
+    }
+}
+
+fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
+    let encoded = event.encode(out);
+    debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
+}
+
+/// Belongs to no log: everything is a gap.
+const UNKNOWN: Position = Position {
+    epoch: 0,
+    offset: 0,
+};
+
+/// A position that does not parse is one that nobody knows; the client is told so and does not hang.
+fn known_position(id: &str) -> Position {
+    id.parse().unwrap_or(UNKNOWN)
+}
+
+/// The header, or the query parameter that browsers need for the first time; an empty one counts as none.
+fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<String>, Fault> {
+    if let Some(value) = request.header("last-event-id") {
+        let value = std::str::from_utf8(value).map_err(|_| ErrorCode::MalformedUtf8)?;
+        if !value.is_empty() {
+            return Ok(Some(value.to_owned()));
+        }
+    }
+    let names = [
+        "last-event-id",
+        "Last-Event-ID",
+        "lastEventId",
+        "last_event_id",
+    ];
+    let value = route::parameter(target, &names)?;
+    Ok(value
+        .map(|value| value.into_owned())
+        .filter(|value| !value.is_empty()))
+}
+
+/// `since=`, `last=` or `snapshot`; live without them.
+fn requested_start(target: &Target<'_>) -> Result<Start, Fault> {
+    if let Some(position) = route::position(target, "since")? {
+        return Ok(Start::Since(position));
+    }
+    if let Some(count) = route::number(target, "last")? {
+        return Ok(Start::Last(count));
+    }
+    Ok(if route::switch(target, "snapshot")? {
+        Start::Snapshot
+    } else {
+        Start::Live
+    })
+}
+
+/// Positions of all topics, the epoch only where it differs from the one before: `7:12,9,-,8:3`.
+fn format_cursor(topics: &[StreamTopic]) -> Option<String> {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    let mut epoch = None;
+    for (count, topic) in topics.iter().enumerate() {
+        if count > 0 {
+            text.push(',');
+        }
+        match topic.cursor {
+            _ if topic.is_filter => text.push('-'),
+            None => return None,
+            Some(position) if epoch == Some(position.epoch) => {
+                let _ = write!(text, "{}", position.offset);
+            }
+            Some(position) => {
+                epoch = Some(position.epoch);
+                let _ = write!(text, "{position}");
+            }
+        }
+    }
+    Some(text)
+}
+
+/// The positions of a cursor, if it is one for so many topics.
+fn parse_cursor(text: &str, topics_count: usize) -> Option<Vec<Position>> {
+    let mut epoch = None;
+    let mut positions = Vec::with_capacity(topics_count);
+    for part in text.split(',') {
+        positions.push(if part == "-" {
+            UNKNOWN
+        } else if part.contains(':') {
+            let position: Position = part.parse().ok()?;
+            epoch = Some(position.epoch);
+            position
+        } else {
+            format!("{}:{part}", epoch?).parse().ok()?
+        });
+    }
+    (positions.len() == topics_count).then_some(positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors() {
+        let topic = |is_filter, cursor| StreamTopic {
+            name: "x".into(),
+            is_filter,
+            cursor,
+        };
+        let at = |epoch, offset| Some(Position { epoch, offset });
+        let topics = [
+            topic(false, at(7, 12)),
+            topic(false, at(7, 9)),
+            topic(true, None),
+            topic(false, at(8, 3)),
+        ];
+        assert_eq!(format_cursor(&topics).as_deref(), Some("7:12,9,-,8:3"));
+        let positions = parse_cursor("7:12,9,-,8:3", 4).unwrap();
+        assert_eq!(
+            positions,
+            [at(7, 12), at(7, 9), Some(UNKNOWN), at(8, 3)].map(Option::unwrap)
+        );
+        assert_eq!(format_cursor(&[topic(false, None)]), None);
+        for (text, count) in [
+            ("", 1),
+            ("1", 1),
+            ("1:2", 2),
+            ("1:2,3", 1),
+            ("a:b", 1),
+            ("1:2,", 2),
+        ] {
+            assert_eq!(parse_cursor(text, count), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! HTTP/1.1 connections: heads, bodies, routing, answers, cross-origin rules. One request at a time: the next head is
+//! not looked at before the answer to this one has been queued (pipelining keeps its order that way).
+
+use super::State;
+use super::json;
+use super::poll::Poll;
+use super::publish::{Intent, MAX_TAGS_BYTES};
+use super::route::{self, Route};
+use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
+use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
+use crate::position::Position;
+use crate::topic::TopicName;
+use log::RecordView;
+use wire::codec::Step;
+use wire::http::problem::append_json_string;
+use wire::http::request::Request;
+use wire::http::response::CONTINUE;
+use wire::http::{
+    BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Problem, ResponseWriter, Target,
+};
+use wire::native::{self, ErrorCode};
+use wire::websocket::handshake::Upgrade;
+
+/// How an answer goes back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    pub keep_alive: bool,
+    /// The page's origin, when it is allowed and has to be named.
+    pub origin: Option<Box<str>>,
+}
+
+/// A body on its way.
+pub(crate) struct Body {
+    decoder: BodyDecoder,
+    bytes: Vec<u8>,
+    intent: Intent,
+    answer: Answer,
+}
+
+/// A request that waits for its page of history.
+pub(crate) struct HistoryWait {
+    topic: String,
+    answer: Answer,
+}
+
+/// What went wrong with a request, before it did anything.
+pub(super) struct Fault {
+    pub code: ErrorCode,
+    pub detail: String,
+    /// For 405.
+    pub allow: &'static str,
+}
+
+impl From<ErrorCode> for Fault {
+    fn from(code: ErrorCode) -> Fault {
+        Fault {
+            code,
+            detail: code.text().to_owned(),
+            allow: "",
+        }
+    }
+}
+
+impl Fault {
+    pub(super) fn new(code: ErrorCode, detail: String) -> Fault {
+        Fault {
+            code,
+            detail,
+            allow: "",
+        }
+    }
+
+    fn method(allow: &'static str) -> Fault {
+        Fault {
+            allow,
+            ..Fault::from(ErrorCode::MethodNotAllowed)
+        }
+    }
+}
+
+impl Edge {
+    /// A head, or a part of a body, from the front of `input`.
+    pub(crate) fn http_input(
+        &mut self,
+        index: u32,
+        input: &mut [u8],
+        scan: &mut HeadScan,
+    ) -> Progress {
+        if self.slots[index].state != NONE {
+            return self.http_body(index, input);
+        }
+        let limits = HeadLimits {
+            head_bytes_max: self.settings.limits.head_bytes_max.min(u32::from(u16::MAX)) as u16,
+            ..HeadLimits::default()
+        };
+        let step = Request::decode(input, scan, &limits);
+        let (request, consumed) = match step {
+            Ok(Step::More { needed }) => return Progress::Needs(needed),
+            Ok(Step::Done { value, consumed }) => (value, consumed),
+            Err(error) => {
+                self.statistics.protocol_errors += 1;
+                let code = match error.status() {
+                    414 => ErrorCode::UriTooLong,
+                    417 => ErrorCode::UnsupportedExpectation,
+                    431 => ErrorCode::HeaderTooLarge,
+                    501 => ErrorCode::UnsupportedTransferCoding,
+                    505 => ErrorCode::UnsupportedHttpVersion,
+                    _ => ErrorCode::MalformedRequest,
+                };
+                self.answer_fault(
+                    index,
+                    &Answer::default(),
+                    &Fault::new(code, error.to_string()),
+                );
+                return Progress::Stop;
+            }
+        };
+        self.slots[index].clear(flag::STARTING);
+        self.statistics.http_requests += 1;
+        let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
+        let mut answer = Answer {
+            keep_alive: request.keep_alive() && !self.draining,
+            origin: None,
+        };
+        if let Err(fault) = self.http_request(index, &request, &mut answer) {
+            // What follows would be the body that nobody reads.
+            answer.keep_alive &= !has_body;
+            self.answer_fault(index, &answer, &fault);
+        }
+        Progress::Consumed(consumed)
+    }
+
+    fn http_request(
+        &mut self,
+        index: u32,
+        request: &Request<'_>,
+        answer: &mut Answer,
+    ) -> Result<(), Fault> {
+        let origin_is_allowed = self.check_origin(request, answer);
+        let target = Target::parse(request.target).map_err(route::bad_target)?;
+        let route = Route::of(&target)?;
+        if !origin_is_allowed {
+            return Err(ErrorCode::OriginForbidden.into());
+        }
+        if request.method == "OPTIONS" {
+            self.answer_preflight(index, request, answer);
+            return Ok(());
+        }
+        match (route, request.method) {
+            (Route::Native, _) => self.upgrade(index, request, Protocol::NativeStart, answer),
+            (Route::Echo, _) => self.upgrade(index, request, Protocol::Echo, answer),
+            (Route::Topic(topic), "POST") => {
+                check_topic(&topic)?;
+                let intent = Intent::one(topic, request, &target)?;
+                self.begin_body(index, request, intent, answer)
+            }
+            (Route::Topic(topic), "GET") => {
+                reject_body(request)?;
+                check_topic(&topic)?;
+                if accepts(request, "text/event-stream") {
+                    self.begin_raw_stream(index, request, &target, topic, answer)
+                } else {
+                    self.begin_history(index, &target, topic, answer)
+                }
+            }
+            (Route::Publish, "POST") => self.begin_body(index, request, Intent::Envelope, answer),
+            (Route::Events, "GET") => {
+                reject_body(request)?;
+                self.begin_stream(index, request, &target, answer)
+            }
+            (Route::Topic(_), _) => Err(Fault::method("GET, POST, OPTIONS")),
+            (Route::Publish, _) => Err(Fault::method("POST, OPTIONS")),
+            (Route::Events, _) => Err(Fault::method("GET, OPTIONS")),
+        }
+    }
+
+    fn upgrade(
+        &mut self,
+        index: u32,
+        request: &Request<'_>,
+        protocol: Protocol,
+        answer: &Answer,
+    ) -> Result<(), Fault> {
+        let subprotocols: &[&str] = if protocol == Protocol::Echo {
+            &[]
+        } else {
+            &[native::SUBPROTOCOL]
+        };
+        let checked = Upgrade::check(request).and_then(|upgrade| {
+            let chosen = match subprotocols {
+                [] => None,
+                supported => Some(upgrade.choose_subprotocol(supported)?),
+            };
+            Ok((upgrade, chosen))
+        });
+        let mut head = Vec::new();
+        match checked {
+            Ok((upgrade, chosen)) => {
+                upgrade.encode_response(&mut head, chosen);
+                self.send_private(index, &head);
+                let ping_interval_s = self.settings.limits.ping_interval_s;
+                let slot = &mut self.slots[index];
+                slot.protocol = protocol;
+                slot.ping_interval_s = ping_interval_s.min(u32::from(u16::MAX)) as u16;
+                if protocol == Protocol::Echo {
+                    self.statistics.echo_sessions += 1;
+                }
+            }
+            Err(refusal) => {
+                self.statistics.http_errors += 1;
+                refusal.encode(&mut head);
+                self.send_private(index, &head);
+                self.finish_answer(
+                    index,
+                    answer.keep_alive
+                        && request.body == BodyFraming::None
+                        && false_if_closing(&head),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_body(
+        &mut self,
+        index: u32,
+        request: &Request<'_>,
+        intent: Intent,
+        answer: &Answer,
+    ) -> Result<(), Fault> {
+        // Room for the envelope and its escapes around the largest message.
+        let limit = match intent {
+            Intent::Envelope => u64::from(self.settings.limits.frame_bytes_max).max(64 << 10),
+            Intent::One { .. } => u64::from(self.settings.limits.message_bytes_max),
+        };
+        let decoder = BodyDecoder::new(request.body, limit)
+            .map_err(|error| Fault::new(ErrorCode::MessageTooLarge, error.to_string()))?;
+        if request.expect_continue && !decoder.is_end() {
+            self.send_private(index, CONTINUE);
+        }
+        let body = Body {
+            decoder,
+            bytes: Vec::new(),
+            intent,
+            answer: answer.clone(),
+        };
+        if body.decoder.is_end() {
+            self.body_complete(index, body);
+        } else {
+            self.set_state(index, State::Body(body));
+        }
+        Ok(())
+    }
+
+    fn http_body(&mut self, index: u32, input: &[u8]) -> Progress {
+        let Some(State::Body(body)) = self.state(index) else {
+            return Progress::Stop;
+        };
+        match body.decoder.decode(input) {
+            Ok(Step::More { needed }) => Progress::Needs(needed),
+            Ok(Step::Done {
+                value: BodyPart::Data(data),
+                consumed,
+            }) => {
+                body.bytes.extend_from_slice(data);
+                if body.decoder.is_end()
+                    && let Some(State::Body(body)) = self.take_state(index)
+                {
+                    self.body_complete(index, body);
+                }
+                Progress::Consumed(consumed)
+            }
+            Ok(Step::Done {
+                value: BodyPart::End,
+                consumed,
+            }) => {
+                if let Some(State::Body(body)) = self.take_state(index) {
+                    self.body_complete(index, body);
+                }
+                Progress::Consumed(consumed)
+            }
+            Err(error) => {
+                self.statistics.protocol_errors += 1;
+                let code = if error.status() == 413 {
+                    ErrorCode::MessageTooLarge
+                } else {
+                    ErrorCode::MalformedRequest
+                };
+                let answer = match self.take_state(index) {
+                    Some(State::Body(body)) => Answer {
+                        keep_alive: false,
+                        ..body.answer
+                    },
+                    _ => Answer::default(),
+                };
+                self.answer_fault(index, &answer, &Fault::new(code, error.to_string()));
+                Progress::Stop
+            }
+        }
+    }
+
+    fn body_complete(&mut self, index: u32, body: Body) {
+        let Body {
+            bytes,
+            intent,
+            answer,
+            ..
+        } = body;
+        if let Err(fault) = self.publish_body(index, intent, bytes, &answer) {
+            self.answer_fault(index, &answer, &fault);
+        }
+    }
+
+    fn begin_history(
+        &mut self,
+        index: u32,
+        target: &Target<'_>,
+        topic: String,
+        answer: &Answer,
+    ) -> Result<(), Fault> {
+        let limits = &self.settings.limits;
+        let limit = route::number(target, "limit")?
+            .unwrap_or(HISTORY_LIMIT)
+            .min(limits.page_records_max);
+        let since = route::position(target, "since")?;
+        let reverse = route::switch(target, "reverse")?;
+        let wait_ms = route::duration_ms(target, "wait")?;
+        if let Some(wait_ms) = wait_ms {
+            if reverse {
+                return Err(Fault::new(
+                    ErrorCode::MalformedParameter,
+                    "wait and reverse exclude each other".to_owned(),
+                ));
+            }
+            let wait_ms = wait_ms.min(u64::from(limits.wait_max_ms));
+            self.begin_poll(
+                index,
+                Poll::new(topic, limit, answer.clone()),
+                since,
+                wait_ms,
+            );
+            return Ok(());
+        }
+        let (rule, partition) = self.settings.locate(&topic);
+        let limits = PageLimits {
+            records_max: limit,
+            bytes_max: limits.page_bytes,
+        };
+        let request = Letter::History {
+            partition,
+            rule,
+            topic: self.mail.copy(topic.as_bytes()),
+            reply: Reply {
+                connection: self.slots.key(index),
+                request: 0,
+            },
+            beyond: since,
+            reverse,
+            limits,
+        };
+        self.request(self.settings.home_of(partition), request);
+        self.set_state(
+            index,
+            State::History(HistoryWait {
+                topic,
+                answer: answer.clone(),
+            }),
+        );
+        self.slots[index].set(flag::PAUSED);
+        Ok(())
+    }
+
+    pub(super) fn http_history(&mut self, index: u32, result: Result<HistoryPage, ErrorCode>) {
+        let Some(State::History(wait)) = self.take_state(index) else {
+            return;
+        };
+        match result {
+            Err(code) => self.answer_fault(index, &wait.answer, &code.into()),
+            Ok(page) => {
+                let mut body = Vec::new();
+                append_page(&mut body, &wait.topic, &page);
+                self.answer_json(index, &wait.answer, 200, &body);
+            }
+        }
+    }
+
+    /// Whether the request's origin may do this; notes it for the answer if it has to be named there.
+    fn check_origin(&self, request: &Request<'_>, answer: &mut Answer) -> bool {
+        let Some(origin) = request.header_text("origin") else {
+            return request.header("origin").is_none();
+        };
+        let host = request.header_text("host").unwrap_or_default();
+        let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
+            matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
+        });
+        let is_listed = self
+            .settings
+            .allowed_origins
+            .iter()
+            .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin));
+        if is_listed || is_own {
+            answer.origin = Some(origin.into());
+        }
+        is_listed || is_own
+    }
+
+    fn answer_preflight(&mut self, index: u32, request: &Request<'_>, answer: &Answer) {
+        let mut out = Vec::new();
+        let mut writer = ResponseWriter::new(&mut out, 204).keep_alive(answer.keep_alive);
+        writer = cross_origin(writer, answer).header("Allow", "GET, POST, OPTIONS");
+        if answer.origin.is_some() {
+            writer = writer
+                .header("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+                .header("Access-Control-Max-Age", "600");
+            if let Some(wanted) = request.header_text("access-control-request-headers") {
+                writer = writer.header("Access-Control-Allow-Headers", wanted);
+            }
+        }
+        writer.finish_head();
+        self.send_private(index, &out);
+        self.finish_answer(index, answer.keep_alive);
+    }
+
+    /// Queues a JSON answer and goes on.
+    pub(super) fn answer_json(&mut self, index: u32, answer: &Answer, status: u16, body: &[u8]) {
+        let keep_alive = answer.keep_alive && !self.draining;
+        let mut out = Vec::with_capacity(256 + body.len());
+        let writer = ResponseWriter::new(&mut out, status).keep_alive(keep_alive);
+        cross_origin(writer, answer)
+            .header("Content-Type", "application/json")
+            .header("Cache-Control", "no-store")
+            .finish_with_body(body);
+        if status >= 400 {
+            self.statistics.http_errors += 1;
+        }
+        self.send_private(index, &out);
+        self.finish_answer(index, keep_alive);
+    }
+
+    /// Queues a problem (RFC 9457) and goes on, or closes when the request could not be understood.
+    pub(super) fn answer_fault(&mut self, index: u32, answer: &Answer, fault: &Fault) {
+        self.statistics.http_errors += 1;
+        let status = fault.code.http_status();
+        let keep_alive = answer.keep_alive && !self.draining;
+        let mut out = Vec::with_capacity(512);
+        let mut writer = cross_origin(
+            ResponseWriter::new(&mut out, status).keep_alive(keep_alive),
+            answer,
+        );
+        if status == 503 {
+            writer = writer.header("Retry-After", "1");
+        }
+        if !fault.allow.is_empty() {
+            writer = writer.header("Allow", fault.allow);
+        }
+        let problem = Problem {
+            type_uri: "",
+            title: wire::http::response::reason_phrase(status),
+            status,
+            detail: &fault.detail,
+            code: fault.code.name(),
+        };
+        problem.finish(writer);
+        self.send_private(index, &out);
+        self.finish_answer(index, keep_alive);
+    }
+
+    fn finish_answer(&mut self, index: u32, keep_alive: bool) {
+        if keep_alive {
+            self.resume(index)
+        } else {
+            self.close(index, End::Idle)
+        }
+    }
+
+    /// The first request did not come in time.
+    pub(crate) fn handshake_timed_out(&mut self, index: u32) {
+        self.answer_fault(index, &Answer::default(), &ErrorCode::RequestTimeout.into());
+    }
+
+    pub(crate) fn close_idle(&mut self, index: u32) {
+        self.close(index, End::Idle);
+    }
+}
+
+/// Records of a page without `limit`.
+const HISTORY_LIMIT: u32 = 100;
+
+/// A refused upgrade says `Connection: close` when the connection is to end; the two must agree.
+fn false_if_closing(head: &[u8]) -> bool {
+    !head
+        .windows(b"Connection: close".len())
+        .any(|window| window.eq_ignore_ascii_case(b"Connection: close"))
+}
+
+/// Names the allowed origin.
+pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> ResponseWriter<'o> {
+    match &answer.origin {
+        Some(origin) => writer
+            .header("Access-Control-Allow-Origin", origin)
+            .header("Vary", "Origin"),
+        None => writer,
+    }
+}
+
+/// Whether the client asks for this media type by name.
+fn accepts(request: &Request<'_>, media_type: &str) -> bool {
+    request.fields.list("accept").any(|element| {
+        let name = element
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default();
+        name.trim_ascii()
+            .eq_ignore_ascii_case(media_type.as_bytes())
+    })
+}
+
+fn check_topic(topic: &str) -> Result<(), Fault> {
+    match TopicName::parse(topic) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Fault::new(ErrorCode::MalformedTopic, error.to_string())),
+    }
+}
+
+fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
+    match request.body {
+        BodyFraming::None | BodyFraming::Length(0) => Ok(()),
+        _ => Err(Fault::new(
+            ErrorCode::MalformedRequest,
+            "a GET has no body here".to_owned(),
+        )),
+    }
+}
+
+/// A page as the body of an answer. `cursor` is where the next page goes on.
+pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage) {
+    out.extend_from_slice(b"{\"topic\":");
+    append_json_string(out, topic);
+    json::append(
+        out,
+        format_args!(",\"epoch\":\"{}\",\"head\":{},", page.epoch, page.head),
+    );
+    if let Some(gap) = &page.gap {
+        out.extend_from_slice(b"\"gap\":");
+        json::append_gap(out, gap);
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"messages\":[");
+    let mut last = None;
+    for (count, record) in page.records.iter().enumerate() {
+        let Some(view) = RecordView::parse(record) else {
+            continue;
+        };
+        if count > 0 {
+            out.push(b',');
+        }
+        out.push(b'{');
+        json::append_message(out, page.epoch, &view);
+        out.push(b'}');
+        last = Some(view.offset());
+    }
+    // With nothing more to come, everything up to the head is known; going back, the last record is the place.
+    let offset = match last {
+        Some(last) if page.more || page.reverse => last,
+        _ => page.head,
+    };
+    let cursor = Position {
+        epoch: page.epoch,
+        offset,
+    };
+    json::append(
+        out,
+        format_args!("],\"more\":{},\"cursor\":\"{cursor}\"}}", page.more),
+    );
+}
+
+const _: () = assert!(MAX_TAGS_BYTES <= u16::MAX as usize);

@@ -1,0 +1,138 @@
+//! Sessions: each protocol's view of the four ideas. Frames become commands, deliveries become frames.
+//!
+//! Step 3 of the path and back. Each file is one protocol, as methods of the edge that owns the connection; what the
+//! edge has to tell a subscriber goes through the `tell_` functions here, which know who speaks what.
+
+pub(crate) mod events;
+mod http;
+mod json;
+mod native;
+mod poll;
+mod publish;
+mod route;
+mod websocket;
+
+use crate::edge::{Edge, Grant, NONE, Protocol, Refusal, Skipped, flag};
+use crate::mail::{Appended, Gap, HistoryPage, Reply};
+use wire::native::{CloseCode, ErrorCode};
+
+/// What a session keeps while it needs it; an idle connection has none.
+pub(crate) enum State {
+    /// A fragmented WebSocket message is open.
+    Assembly(wire::websocket::message::Assembler, Vec<u8>),
+    /// An HTTP request's body is on its way.
+    Body(http::Body),
+    /// Publications of an HTTP request wait for their acknowledgements.
+    Publishing(publish::Publishing),
+    /// An HTTP request waits for a page of history.
+    History(http::HistoryWait),
+    /// A long poll.
+    Poll(poll::Poll),
+    /// An event stream of several topics.
+    Events(events::Events),
+}
+
+impl Edge {
+    /// A plain subscription holds.
+    pub(crate) fn tell_subscribed(&mut self, subscription: u32, grant: &Grant) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_subscribed(index, subscription, grant),
+            Protocol::Events => self.events_subscribed(index, subscription, grant),
+            _ => self.poll_subscribed(index, subscription, grant),
+        }
+    }
+
+    /// A subscription to a filter holds.
+    pub(crate) fn tell_subscribed_filter(&mut self, subscription: u32) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_subscribed_filter(index, subscription),
+            Protocol::Events => self.events_subscribed_filter(index, subscription),
+            _ => {}
+        }
+    }
+
+    /// A subscription is refused; it is forgotten after this call.
+    pub(crate) fn tell_refused(&mut self, subscription: u32, refusal: Refusal) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_refused(index, subscription, refusal),
+            Protocol::Events => self.events_refused(index, subscription, refusal),
+            _ => self.poll_refused(index, refusal),
+        }
+    }
+
+    /// Messages of a plain subscription cannot be had.
+    pub(crate) fn tell_gap(&mut self, subscription: u32, gap: Gap) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_gap(index, subscription, gap),
+            Protocol::Events => self.events_gap(index, subscription, gap),
+            _ => self.poll_gap(index, gap),
+        }
+    }
+
+    /// A replay is over; live messages follow.
+    pub(crate) fn tell_caught_up(&mut self, subscription: u32, through: u64) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_caught_up(index, subscription, through),
+            Protocol::Events => self.events_caught_up(index),
+            _ => self.poll_caught_up(index, through),
+        }
+    }
+
+    /// Messages for filters were left out while the socket was full.
+    pub(crate) fn tell_skipped(&mut self, index: u32, skipped: &[Skipped]) {
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_skipped(index, skipped),
+            Protocol::Events => self.events_skipped(index, skipped),
+            _ => {}
+        }
+    }
+
+    /// A home has answered a publish.
+    pub(crate) fn publish_answered(&mut self, reply: Reply, result: Result<Appended, ErrorCode>) {
+        if self.slots.get(reply.connection).is_none() {
+            return;
+        }
+        let index = reply.connection.index;
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_published(index, reply.request, result),
+            _ => self.http_published(index, reply.request, result),
+        }
+    }
+
+    /// A home has answered a request for history.
+    pub(crate) fn history_answered(
+        &mut self,
+        reply: Reply,
+        result: Result<HistoryPage, ErrorCode>,
+    ) {
+        if self.slots.get(reply.connection).is_none() {
+            return;
+        }
+        let index = reply.connection.index;
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_history(index, reply.request, result),
+            _ => self.http_history(index, result),
+        }
+    }
+
+    /// The node drains: the client is led away, to return after so many milliseconds.
+    pub(crate) fn send_away(&mut self, index: u32, return_after_ms: u64) {
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_send_away(index, return_after_ms),
+            Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
+            Protocol::Events => self.events_send_away(index, return_after_ms),
+            // Between requests there is nothing to say; an answer that is due says `Connection: close`.
+            Protocol::Http
+                if !self.slots[index].is(flag::PAUSED) && self.slots[index].state == NONE =>
+            {
+                self.close_idle(index);
+            }
+            Protocol::Http | Protocol::Free => {}
+        }
+    }
+}

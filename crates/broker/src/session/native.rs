@@ -1,0 +1,508 @@
+//! The native protocol (`spec/protocol.md`): frames to commands, deliveries to frames.
+
+use crate::edge::{Edge, Grant, Protocol, Refusal, Skipped, append_attributes, flag, retained};
+use crate::mail::{
+    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, Reply, Request, Start,
+};
+use crate::position::Position;
+use crate::topic::{Filter, TopicName};
+use log::RecordView;
+use wire::native::{
+    self, Attributes, CaughtUp, ClientFrame, CloseCode, ErrorCode, ErrorFrame, GoAway,
+    HistoryRecord, ItemError, List, PageGap, PartitionEpoch, PlainTopic, Published, Reference,
+    ServerFrame, SkipReason, Subscribed, UnsubscribeCode, Unsubscribed, Welcome,
+};
+use wire::websocket::close::CloseCode as WebSocketClose;
+use wire::websocket::frame::{Opcode, encode_header};
+
+impl Edge {
+    /// One native frame from a client.
+    pub(crate) fn native_frame(&mut self, index: u32, bytes: &[u8]) {
+        let frame = match ClientFrame::decode(bytes) {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.statistics.protocol_errors += 1;
+                self.send_native(index, &ServerFrame::Error(ErrorFrame::of_frame(&error)));
+                if error.closes() {
+                    let code = match error.code() {
+                        ErrorCode::UnsupportedVersion => CloseCode::UnsupportedVersion,
+                        ErrorCode::UnsupportedFrame => CloseCode::UnsupportedFrame,
+                        ErrorCode::UnsupportedOption => CloseCode::UnsupportedOption,
+                        _ => CloseCode::ProtocolError,
+                    };
+                    self.close_native(index, code);
+                }
+                return;
+            }
+        };
+        let is_first = self.slots[index].protocol == Protocol::NativeStart;
+        match frame {
+            ClientFrame::Hello(hello) if is_first => {
+                self.native_hello(index, hello.ping_interval_s)
+            }
+            _ if is_first => {
+                self.native_fail(index, ErrorCode::HelloRequired, CloseCode::HelloRequired)
+            }
+            ClientFrame::Hello(_) => {
+                self.native_fail(index, ErrorCode::HelloRepeated, CloseCode::ProtocolError)
+            }
+            ClientFrame::Subscribe(subscribe) => {
+                for item in subscribe.items {
+                    self.native_subscribe(index, item.subscription, item.request);
+                }
+            }
+            ClientFrame::Unsubscribe(unsubscribe) => {
+                for client in unsubscribe.subscriptions {
+                    self.native_unsubscribe(index, client);
+                }
+            }
+            ClientFrame::Publish(publish) => self.native_publish(index, &publish),
+            ClientFrame::History(history) => self.native_ask_history(index, &history),
+            ClientFrame::Credit(credit) => match self.find_client(index, credit.subscription) {
+                Some(subscription) => self.add_replay_credit(subscription, credit.messages),
+                None => self.native_refuse(
+                    index,
+                    Reference::Subscription(credit.subscription),
+                    ErrorCode::UnknownSubscription,
+                ),
+            },
+            ClientFrame::Ping(token) => self.send_native(index, &ServerFrame::Pong(token)),
+            ClientFrame::Pong(_) => {}
+        }
+    }
+
+    fn native_hello(&mut self, index: u32, wanted_s: u32) {
+        let connection = self.connection_number(index);
+        let limits = &self.settings.limits;
+        let ping_interval_s = match (wanted_s, limits.ping_interval_s) {
+            (0, server_s) => server_s,
+            // Below a few seconds pings are load, not liveness; above, the stamp's arithmetic ends.
+            (wanted_s, _) => wanted_s.clamp(PING_INTERVAL_MIN_S, u32::from(u16::MAX)),
+        };
+        let settings = self.settings.clone();
+        let welcome = ServerFrame::Welcome(Welcome {
+            connection,
+            ping_interval_s,
+            time_ms: self.now.unix_ms,
+            frame_bytes_max: u64::from(limits.frame_bytes_max),
+            message_bytes_max: u64::from(limits.message_bytes_max),
+            subscriptions_per_session_max: limits.subscriptions_per_session_max,
+            node: Some(&settings.node_name)
+                .filter(|name| !name.is_empty())
+                .map(|name| name.as_str()),
+        });
+        let slot = &mut self.slots[index];
+        slot.protocol = Protocol::Native;
+        slot.ping_interval_s = ping_interval_s as u16;
+        self.statistics.native_sessions += 1;
+        self.send_native(index, &welcome);
+    }
+
+    fn native_subscribe(
+        &mut self,
+        index: u32,
+        client: u32,
+        request: Result<native::SubscribeRequest<'_>, ItemError>,
+    ) {
+        let reference = Reference::Subscription(client);
+        let limit = self.settings.limits.subscriptions_per_session_max;
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => {
+                let frame = ErrorFrame {
+                    limit: error.limit(),
+                    ..ErrorFrame::new(reference, error.code())
+                };
+                return self.send_native(index, &ServerFrame::Error(frame));
+            }
+        };
+        if self.slots[index].subscriptions_count >= limit {
+            let frame = ErrorFrame {
+                limit: Some(u64::from(limit)),
+                ..ErrorFrame::new(reference, ErrorCode::TooManySubscriptions)
+            };
+            return self.send_native(index, &ServerFrame::Error(frame));
+        }
+        // Only few sessions have many subscriptions; the others are searched at once.
+        if self.find_client(index, client).is_some() {
+            return self.native_refuse(index, reference, ErrorCode::AlreadySubscribed);
+        }
+        let Ok(filter) = Filter::parse(request.filter) else {
+            return self.native_refuse(index, reference, ErrorCode::MalformedFilter);
+        };
+        if !filter.is_plain() {
+            if request.start != native::Start::Live {
+                return self.native_refuse(index, reference, ErrorCode::UnsupportedStart);
+            }
+            self.subscribe_filter(index, filter, client);
+            return;
+        }
+        let start = match request.start {
+            native::Start::Live => Start::Live,
+            native::Start::Since(position) => Start::Since(Position {
+                epoch: position.epoch,
+                offset: position.offset,
+            }),
+            native::Start::Last(count) => Start::Last(count),
+            native::Start::Snapshot => Start::Snapshot,
+        };
+        let subscription =
+            self.subscribe_plain(index, request.filter, client, start, request.fail_on_gap);
+        if let Some(credit) = request.replay_credit {
+            self.set_replay_credit(subscription, credit);
+        }
+    }
+
+    fn native_unsubscribe(&mut self, index: u32, client: u32) {
+        match self.find_client(index, client) {
+            None => self.native_refuse(
+                index,
+                Reference::Subscription(client),
+                ErrorCode::UnknownSubscription,
+            ),
+            Some(subscription) => {
+                self.unsubscribe(subscription);
+                let code = u32::from(UnsubscribeCode::Requested.number());
+                self.send_native(
+                    index,
+                    &ServerFrame::Unsubscribed(Unsubscribed {
+                        subscription: client,
+                        code,
+                    }),
+                );
+            }
+        }
+    }
+
+    fn native_publish(&mut self, index: u32, publish: &native::Publish<'_>) {
+        self.statistics.publishes += 1;
+        let reference = Reference::Request(publish.request);
+        if TopicName::parse(publish.topic).is_err() {
+            return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
+        }
+        let (rule, partition) = self.settings.locate(publish.topic);
+        let limit = self.settings.rules[usize::from(rule)]
+            .message_bytes_max
+            .min(self.settings.limits.message_bytes_max);
+        if publish.payload.len() > limit as usize {
+            let frame = ErrorFrame {
+                limit: Some(u64::from(limit)),
+                ..ErrorFrame::new(reference, ErrorCode::MessageTooLarge)
+            };
+            return self.send_native(index, &ServerFrame::Error(frame));
+        }
+        let mut block = Vec::new();
+        if !publish.attributes.is_empty() {
+            publish.attributes.encode_block(&mut block);
+        }
+        let publication = Publication {
+            topic: self.mail.copy(publish.topic.as_bytes()),
+            attributes: self.mail.copy(&block),
+            payload: self.mail.copy(publish.payload),
+            retain: publish.retain,
+        };
+        let connection = self.slots.key(index);
+        let reply = (publish.request != 0).then_some(Reply {
+            connection,
+            request: publish.request,
+        });
+        let home = self.settings.home_of(partition);
+        self.request(
+            home,
+            Request::Publish {
+                partition,
+                rule,
+                reply,
+                publication,
+            },
+        );
+    }
+
+    fn native_ask_history(&mut self, index: u32, history: &native::History<'_>) {
+        if TopicName::parse(history.topic).is_err() {
+            return self.native_refuse(
+                index,
+                Reference::Request(history.request),
+                ErrorCode::MalformedTopic,
+            );
+        }
+        let (rule, partition) = self.settings.locate(history.topic);
+        let limits = &self.settings.limits;
+        let or_server = |wanted: u32, server: u32| {
+            if wanted == 0 {
+                server
+            } else {
+                wanted.min(server)
+            }
+        };
+        let limits = PageLimits {
+            records_max: or_server(history.records_max, limits.page_records_max),
+            bytes_max: or_server(history.bytes_max, limits.page_bytes),
+        };
+        let request = Request::History {
+            partition,
+            rule,
+            topic: self.mail.copy(history.topic.as_bytes()),
+            reply: Reply {
+                connection: self.slots.key(index),
+                request: history.request,
+            },
+            beyond: history.position.map(|position| Position {
+                epoch: position.epoch,
+                offset: position.offset,
+            }),
+            reverse: history.reverse,
+            limits,
+        };
+        self.request(self.settings.home_of(partition), request);
+    }
+
+    pub(super) fn native_subscribed(&mut self, index: u32, subscription: u32, grant: &Grant) {
+        let client = self.subscription_client(subscription);
+        let (home, topic) = self.subscription_topic(subscription);
+        // A retained message stands before what is settled; CAUGHT_UP settles what lies between.
+        let retained_prev = grant
+            .retained
+            .as_ref()
+            .and_then(|record| RecordView::parse(record))
+            .map(|view| view.prev());
+        let offset = retained_prev.unwrap_or(grant.position.offset);
+        let through = native::Position {
+            epoch: grant.position.epoch,
+            offset,
+        };
+        let plain = Some(PlainTopic {
+            alias: self.alias(home, topic),
+            through,
+        });
+        let replaying = grant.replaying || grant.retained.is_some();
+        self.send_native(
+            index,
+            &ServerFrame::Subscribed(Subscribed {
+                subscription: client,
+                replaying,
+                plain,
+            }),
+        );
+        if let Some(gap) = grant.gap {
+            self.statistics.gaps += 1;
+            self.native_gap(index, subscription, gap);
+        }
+        if let Some(record) = &grant.retained {
+            self.deliver_one(subscription, record);
+            if !grant.replaying {
+                self.native_caught_up(index, subscription, grant.position.offset);
+            }
+        }
+    }
+
+    pub(super) fn native_subscribed_filter(&mut self, index: u32, subscription: u32) {
+        let client = self.subscription_client(subscription);
+        let frame = Subscribed {
+            subscription: client,
+            replaying: false,
+            plain: None,
+        };
+        self.send_native(index, &ServerFrame::Subscribed(frame));
+    }
+
+    pub(super) fn native_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
+        let client = self.subscription_client(subscription);
+        let restart = refusal.restart.map(|position| native::Position {
+            epoch: position.epoch,
+            offset: position.offset,
+        });
+        let frame = ErrorFrame {
+            limit: refusal.limit,
+            restart,
+            ..ErrorFrame::new(Reference::Subscription(client), refusal.code)
+        };
+        self.send_native(index, &ServerFrame::Error(frame));
+    }
+
+    pub(super) fn native_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
+        let client = self.subscription_client(subscription);
+        let epoch = self.subscription_epoch(subscription);
+        let Gap { from, to, reason } = gap;
+        let frame = native::Gap {
+            subscription: client,
+            epoch,
+            from,
+            to,
+            reason: wire_reason(reason),
+        };
+        self.send_native(index, &ServerFrame::Gap(frame));
+    }
+
+    pub(super) fn native_caught_up(&mut self, index: u32, subscription: u32, through: u64) {
+        let client = self.subscription_client(subscription);
+        self.send_native(
+            index,
+            &ServerFrame::CaughtUp(CaughtUp {
+                subscription: client,
+                through,
+            }),
+        );
+    }
+
+    pub(super) fn native_skipped(&mut self, index: u32, skipped: &[Skipped]) {
+        let clients: Vec<u32> = self
+            .chain(index)
+            .filter(|&at| self.is_wide(at))
+            .map(|at| self.subscription_client(at))
+            .collect();
+        for client in clients {
+            for range in skipped {
+                let epoch = self.settings.log_of(range.partition).epoch;
+                let frame = native::Skipped {
+                    subscription: client,
+                    partition: Some(PartitionEpoch {
+                        partition: range.partition,
+                        epoch,
+                    }),
+                    from: range.from,
+                    through: range.through,
+                    reason: SkipReason::Slow,
+                };
+                self.send_native(index, &ServerFrame::Skipped(frame));
+            }
+        }
+    }
+
+    pub(super) fn native_published(
+        &mut self,
+        index: u32,
+        request: u32,
+        result: Result<Appended, ErrorCode>,
+    ) {
+        match result {
+            Ok(Appended {
+                position,
+                duplicate,
+            }) => {
+                let position = native::Position {
+                    epoch: position.epoch,
+                    offset: position.offset,
+                };
+                self.send_native(
+                    index,
+                    &ServerFrame::Published(Published {
+                        request,
+                        position,
+                        duplicate,
+                    }),
+                );
+            }
+            Err(code) => self.native_refuse(index, Reference::Request(request), code),
+        }
+    }
+
+    pub(super) fn native_history(
+        &mut self,
+        index: u32,
+        request: u32,
+        result: Result<HistoryPage, ErrorCode>,
+    ) {
+        let page = match result {
+            Ok(page) => page,
+            Err(code) => return self.native_refuse(index, Reference::Request(request), code),
+        };
+        let views: Vec<RecordView<'_>> = page
+            .records
+            .iter()
+            .filter_map(|record| RecordView::parse(record))
+            .collect();
+        let blocks: Vec<Vec<u8>> = views
+            .iter()
+            .map(|view| {
+                let mut block = Vec::new();
+                append_attributes(view, &mut block);
+                block
+            })
+            .collect();
+        let records: Vec<HistoryRecord<'_>> = views
+            .iter()
+            .zip(&blocks)
+            .map(|(view, block)| HistoryRecord {
+                offset: view.offset(),
+                prev: view.prev(),
+                time_ms: view.time_ms(),
+                retained: retained(view),
+                attributes: Attributes::decode_block(block).unwrap_or_default(),
+                payload: view.payload(),
+            })
+            .collect();
+        let gap = page.gap.map(|gap| PageGap {
+            from: gap.from,
+            to: gap.to,
+            reason: wire_reason(gap.reason),
+        });
+        let frame = native::HistoryPage {
+            request,
+            epoch: page.epoch,
+            head: page.head,
+            more: page.more,
+            reverse: page.reverse,
+            gap,
+            records: List::from(records.as_slice()),
+        };
+        self.send_native(index, &ServerFrame::HistoryPage(frame));
+    }
+
+    pub(super) fn native_send_away(&mut self, index: u32, return_after_ms: u64) {
+        let code = u32::from(CloseCode::GoingAway.number());
+        self.send_native(
+            index,
+            &ServerFrame::GoAway(GoAway {
+                code,
+                return_after_ms,
+                urls: List::from(&[]),
+            }),
+        );
+        self.close_native(index, CloseCode::GoingAway);
+    }
+
+    pub(super) fn native_ping(&mut self, index: u32) {
+        let token = u64::from(self.now_s());
+        self.send_native(index, &ServerFrame::Ping(token));
+    }
+
+    fn native_refuse(&mut self, index: u32, reference: Reference, code: ErrorCode) {
+        self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
+    }
+
+    fn native_fail(&mut self, index: u32, code: ErrorCode, close: CloseCode) {
+        self.statistics.protocol_errors += 1;
+        self.native_refuse(index, Reference::Connection, code);
+        self.close_websocket(index, WebSocketClose(close.number()), code.text());
+    }
+
+    fn send_native(&mut self, index: u32, frame: &ServerFrame<'_>) {
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        // Room for the longest header a server writes; the frame begins right behind the header it gets.
+        bytes.resize(HEADER_ROOM, 0);
+        frame.encode(&mut bytes);
+        let header = encode_header(true, Opcode::Binary, bytes.len() - HEADER_ROOM, None);
+        let start = HEADER_ROOM - header.as_bytes().len();
+        bytes[start..HEADER_ROOM].copy_from_slice(header.as_bytes());
+        self.send_private(index, &bytes[start..]);
+        self.scratch = bytes;
+    }
+}
+
+const HEADER_ROOM: usize = 10;
+/// Clients cannot ask for pings more often than this.
+const PING_INTERVAL_MIN_S: u32 = 5;
+
+fn wire_reason(reason: GapReason) -> native::GapReason {
+    match reason {
+        GapReason::Evicted => native::GapReason::Evicted,
+        GapReason::UnknownEpoch => native::GapReason::UnknownEpoch,
+        GapReason::BeyondHead => native::GapReason::BeyondHead,
+        GapReason::HistoryLimit => native::GapReason::HistoryLimit,
+    }
+}

@@ -1,0 +1,122 @@
+//! WebSocket connections: messages to native frames or echoes, control frames, the closing handshake (RFC 6455).
+
+use super::State;
+use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
+use wire::codec::Step;
+use wire::native::CloseCode as NativeClose;
+use wire::websocket::close::{CloseCode, ClosePayload};
+use wire::websocket::frame::{Opcode, Role, encode_header};
+use wire::websocket::message::{Assembler, Event};
+
+impl Edge {
+    /// One WebSocket frame from the front of `input`.
+    pub(crate) fn websocket_input(&mut self, index: u32, input: &mut [u8]) -> Progress {
+        let protocol = self.slots[index].protocol;
+        // Before the frame is unmasked in place: it may need a home to have room.
+        if protocol == Protocol::Native
+            && let Some(home) = self.full_home()
+        {
+            self.slots[index].set(flag::PAUSED);
+            self.wait_for(home, index);
+            return Progress::Stop;
+        }
+        let limits = &self.settings.limits;
+        let message_bytes_max = match protocol {
+            Protocol::Echo => limits.echo_bytes_max,
+            _ => limits.frame_bytes_max,
+        };
+        let (mut assembler, mut buffer) = match self.slots[index].state {
+            NONE => (Assembler::new(), Vec::new()),
+            _ => match self.take_state(index) {
+                Some(State::Assembly(assembler, buffer)) => (assembler, buffer),
+                _ => (Assembler::new(), Vec::new()),
+            },
+        };
+        let step = assembler.decode(input, Role::Server, message_bytes_max as usize, &mut buffer);
+        let progress = match step {
+            Ok(Step::More { needed }) => Progress::Needs(needed),
+            Ok(Step::Done { value, consumed }) => {
+                self.websocket_event(index, value);
+                Progress::Consumed(consumed)
+            }
+            Err(error) => {
+                self.statistics.protocol_errors += 1;
+                self.close_websocket(index, error.close_code(), &error.to_string());
+                Progress::Stop
+            }
+        };
+        if assembler.is_open() {
+            self.set_state(index, State::Assembly(assembler, buffer));
+        }
+        progress
+    }
+
+    fn websocket_event(&mut self, index: u32, event: Event<'_>) {
+        let is_echo = self.slots[index].protocol == Protocol::Echo;
+        match event {
+            Event::Fragment | Event::Pong(_) => {}
+            Event::Ping(payload) => self.send_frame(index, Opcode::Pong, payload),
+            Event::Text(text) if is_echo => self.send_frame(index, Opcode::Text, text.as_bytes()),
+            Event::Binary(bytes) if is_echo => self.send_frame(index, Opcode::Binary, bytes),
+            Event::Text(_) => {
+                self.statistics.protocol_errors += 1;
+                self.close_websocket(
+                    index,
+                    CloseCode::UNSUPPORTED_DATA,
+                    "native frames are binary messages",
+                );
+            }
+            Event::Binary(bytes) => self.native_frame(index, bytes),
+            Event::Close(close) => {
+                // Section 5.5.1: answered with the code received.
+                match close.code {
+                    Some(code) => self.close_websocket(index, code, ""),
+                    None => {
+                        self.send_frame(index, Opcode::Close, &[]);
+                        self.close(index, End::Lost);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first home that has no room for requests.
+    fn full_home(&self) -> Option<u16> {
+        (0..self.settings.homes_count).find(|&home| !self.may_request(home))
+    }
+
+    /// Queues one whole frame.
+    pub(crate) fn send_frame(&mut self, index: u32, opcode: Opcode, payload: &[u8]) {
+        let header = encode_header(true, opcode, payload.len(), None);
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(payload);
+        self.send_private(index, &bytes);
+        self.scratch = bytes;
+    }
+
+    /// Begins (or ends) the closing handshake and closes when the frame has left.
+    pub(crate) fn close_websocket(&mut self, index: u32, code: CloseCode, reason: &str) {
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let payload = ClosePayload::new(code, reason);
+        self.send_frame(index, Opcode::Close, payload.as_bytes());
+        self.close(index, End::Lost);
+    }
+
+    /// Closes with one of our own codes.
+    pub(crate) fn close_native(&mut self, index: u32, code: NativeClose) {
+        self.close_websocket(index, CloseCode(code.number()), code.text());
+    }
+
+    /// Asks the peer for a sign of life.
+    pub(crate) fn send_ping(&mut self, index: u32) {
+        match self.slots[index].protocol {
+            // A frame that scripts see, so that a page can tell a dead server from a quiet one.
+            Protocol::Native => self.native_ping(index),
+            _ => self.send_frame(index, Opcode::Ping, &[]),
+        }
+    }
+}

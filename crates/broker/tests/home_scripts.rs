@@ -1,0 +1,720 @@
+//! A home as scripts and transcripts: every line of a script is a request, the lines below it are the letters.
+//!
+//! `3<1 hi` is a record: offset, `prev`, payload; `!` marks a retained one.
+
+mod home_support;
+
+use broker::settings::Limits;
+use home_support::{Setup, check};
+
+#[test]
+fn live() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a one ack
+            e0 published 7:1
+            e0 message i0 1<0 one
+        pub b other
+        pub a two
+            e0 message i0 3<1 two
+        sub e1 s1 a live
+            e1 granted s1 i0 g1 live through 3
+        pub a three
+            e0 message i0 4<3 three
+            e1 message i0 4<3 three
+        turn
+            e0 consumed 5
+            e1 consumed 1
+        turn
+        ",
+    );
+}
+
+/// Trap 2: positions outlive data; empty histories, expired and forgotten topics.
+#[test]
+fn positions_outlive_data() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 never since 7:0
+            e0 granted s1 i0 g1 live through 0
+        pub a one
+        pub b two
+        time +200
+        pub c three
+        time +900
+        pump
+        count
+            topics 2 records 1 retained 0 indexes 1 lagging 0
+        sub e0 s2 a since 7:1
+            e0 granted s2 i1 g2 live through 3 gap 1..2 Evicted
+        sub e0 s3 a since 7:2
+            e0 granted s3 i1 g3 live through 3
+        sub e0 s4 a since 7:3
+            e0 granted s4 i1 g4 live through 3
+        sub e0 s5 other since 7:1
+            e0 granted s5 i2 g5 live through 3 gap 1..2 Evicted
+        sub e0 s6 other since 7:2
+            e0 granted s6 i2 g6 live through 3
+        history a 7:1
+            e0 history head 3 gap 1..2 Evicted []
+        history unknown 7:1
+            e0 history head 3 gap 1..2 Evicted []
+        history unknown 7:2
+            e0 history head 3 []
+        pub a four
+            e0 message i1 4<2 four
+        sub e1 s1 a since 7:2
+            e1 granted s1 i0 g1 replaying through 2
+        read e1 s1 i0 after 2
+            e1 page s1 [4<2 four] through 4 caught-up
+        ",
+    );
+}
+
+/// A topic that never had a record inherits what was forgotten; its first `prev` must satisfy those who waited.
+#[test]
+fn prev_of_a_topic_without_records() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 early live
+            e0 granted s1 i0 g1 live through 0
+        pub a one
+        time +1100
+        pump
+        count
+            topics 1 records 0 retained 0 indexes 1 lagging 0
+        sub e0 s2 late live
+            e0 granted s2 i1 g2 live through 1
+        pub early x
+            e0 message i0 2<0 x
+        pub late y
+            e0 message i1 3<1 y
+        pub a z
+        ",
+    );
+}
+
+/// Trap 3: an unknown position is told at once, with where it goes on.
+#[test]
+fn unknown_positions() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a since 6:0
+            e0 granted s1 i0 g1 live through 0 gap 0..0 UnknownEpoch
+        pub a one
+            e0 message i0 1<0 one
+        pub b two
+        pub a three
+            e0 message i0 3<1 three
+        sub e0 s2 a since 6:3
+            e0 granted s2 i0 g2 replaying through 0 gap 0..0 UnknownEpoch
+        sub e0 s3 a since 7:4
+            e0 granted s3 i0 g3 replaying through 0 gap 0..0 BeyondHead
+        sub e0 s4 a since 7:3
+            e0 granted s4 i0 g4 live through 3
+        sub e0 s5 none since 6:1
+            e0 granted s5 i1 g5 live through 3 gap 0..3 UnknownEpoch
+        history a 6:2
+            e0 history head 3 gap 0..0 UnknownEpoch [1<0 one, 3<1 three]
+        history a 7:9
+            e0 history head 3 gap 0..0 BeyondHead [1<0 one, 3<1 three]
+        history none 6:1
+            e0 history head 3 gap 0..3 UnknownEpoch []
+        history a 6:2 reverse
+            e0 history head 3 gap 0..3 UnknownEpoch [3<1 three, 1<0 one]
+        ",
+    );
+}
+
+/// Trap 1: the position is captured with the grant; pages and the stream join without a hole or a repeat.
+#[test]
+fn replay_then_live() {
+    check(
+        Setup::default(),
+        "
+        pub a 1
+        pub b 2
+        pub a 3
+        pub a 4
+        sub e0 s1 a since 7:1
+            e0 granted s1 i0 g1 replaying through 1
+        pub a 5
+            e0 message i0 5<4 5
+        read e0 s1 i0 after 1 max 2
+            e0 page s1 [3<1 3, 4<3 4] through 4
+        pub a 6
+            e0 message i0 6<5 6
+        read e0 s1 i0 after 4 max 2
+            e0 page s1 [5<4 5, 6<5 6] through 6 caught-up
+        pub a 7
+            e0 message i0 7<6 7
+        read e0 s1 i0 after 6
+            e0 page s1 [7<6 7] through 7 caught-up
+        ",
+    );
+}
+
+#[test]
+fn last_and_snapshot() {
+    check(
+        Setup {
+            history_messages_max: 3,
+            ..Setup::default()
+        },
+        "
+        sub e0 s1 a last 2
+            e0 granted s1 i0 g1 live through 0
+        sub e0 s2 a snapshot
+            e0 granted s2 i0 g2 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        pub a 2 retain
+            e0 message i0 2<1! 2
+        pub b 3
+        pub a 4
+            e0 message i0 4<2 4
+        pub a 5
+            e0 message i0 5<4 5
+        pub a 6
+            e0 message i0 6<5 6
+        sub e0 s3 a last 2
+            e0 granted s3 i0 g3 replaying through 4
+        sub e0 s4 a last 0
+            e0 granted s4 i0 g4 live through 6
+        sub e0 s5 a last 99
+            e0 granted s5 i0 g5 replaying through 2
+        read e0 s5 i0 after 2
+            e0 page s5 [4<2 4, 5<4 5, 6<5 6] through 6 caught-up
+        sub e0 s6 a snapshot
+            e0 granted s6 i0 g6 live through 6 retained 2<1! 2
+        sub e0 s7 b snapshot
+            e0 granted s7 i1 g7 replaying through 0
+        read e0 s7 i1 after 0
+            e0 page s7 [3<0 3] through 6 caught-up
+        pub a empty retain
+            e0 message i0 7<6! empty
+        sub e0 s8 a snapshot
+            e0 granted s8 i0 g8 replaying through 6
+        ",
+    );
+}
+
+#[test]
+fn history_limits_at_a_start() {
+    check(
+        Setup {
+            history_messages_max: 2,
+            history_age_max_ms: 500,
+            ..Setup::default()
+        },
+        "
+        pub a 1
+        pub a 2
+        pub a 3
+        sub e0 s1 a since 7:0
+            e0 granted s1 i0 g1 replaying through 1 gap 0..1 HistoryLimit
+        sub e0 s2 a since 7:1
+            e0 granted s2 i0 g2 replaying through 1
+        read e0 s2 i0 after 1
+            e0 page s2 [2<1 2, 3<2 3] through 3 caught-up
+        history a 7:0
+            e0 history head 3 gap 0..1 HistoryLimit [2<1 2, 3<2 3]
+        history a
+            e0 history head 3 [2<1 2, 3<2 3]
+        history a reverse max 1
+            e0 history head 3 [3<2 3] more
+        history a 7:3 reverse
+            e0 history head 3 [2<1 2]
+        history a 7:2 reverse
+            e0 history head 3 []
+        time +600
+        history a
+            e0 history head 3 []
+        sub e0 s3 a since 7:2
+            e0 granted s3 i0 g3 live through 3 gap 2..3 HistoryLimit
+        sub e0 s4 a since 7:3
+            e0 granted s4 i0 g4 live through 3
+        sub e0 s5 a last 5
+            e0 granted s5 i0 g5 live through 3
+        ",
+    );
+    check(
+        Setup {
+            history_messages_max: 0,
+            ..Setup::default()
+        },
+        "
+        pub a 1
+        sub e0 s1 a since 7:0
+            e0 granted s1 i0 g1 live through 1 gap 0..1 HistoryLimit
+        sub e0 s2 a last 5
+            e0 granted s2 i0 g2 live through 1
+        sub e0 s3 a since 6:0
+            e0 granted s3 i0 g3 live through 1 gap 0..1 UnknownEpoch
+        history a
+            e0 history head 1 []
+        ",
+    );
+}
+
+#[test]
+fn history_pages() {
+    check(
+        Setup::default(),
+        "
+        pub a 1
+        pub b 2
+        pub a 3
+        pub a 4 retain
+        history a max 2
+            e0 history head 4 [1<0 1, 3<1 3] more
+        history a 7:3 max 2
+            e0 history head 4 [4<3! 4]
+        history a reverse max 2
+            e0 history head 4 [4<3! 4, 3<1 3] more
+        history a 7:3 reverse max 2
+            e0 history head 4 [1<0 1]
+        history a 7:0
+            e0 history head 4 [1<0 1, 3<1 3, 4<3! 4]
+        history c
+            e0 history head 4 []
+        history a max 0
+            e0 history head 4 [1<0 1] more
+        ",
+    );
+}
+
+#[test]
+fn eviction_and_gaps() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        pub b 2
+        time +200
+        pub a 3
+            e0 message i0 3<1 3
+        deadline
+            +1001
+        time +801
+        pump
+        sub e1 s1 a since 7:0
+            e1 granted s1 i0 g1 replaying through 1 gap 0..1 Evicted
+        read e1 s1 i0 after 0
+            e1 page s1 gap 0..1 Evicted [3<1 3] through 3 caught-up
+        sub e1 s2 b since 7:1
+            e1 granted s2 i1 g2 live through 3 gap 1..2 Evicted
+        deadline
+            +1201
+        time +200
+        pump
+        deadline
+            none
+        read e1 s1 i0 after 1
+            e1 page s1 gap 1..3 Evicted [] through 3 caught-up
+        sub e1 s3 a since 7:1
+            e1 granted s3 i0 g3 live through 3 gap 1..3 Evicted
+        pub a 4
+            e0 message i0 4<3 4
+            e1 message i0 4<3 4
+        ",
+    );
+}
+
+/// The wall clock goes back an hour: nothing is evicted for it, offsets go on, and what was there still expires.
+#[test]
+fn wall_clock_jumps() {
+    check(
+        Setup::default(),
+        "
+        pub a 1 ack
+        time -500000
+        pump
+        pub a 2 ack
+        deadline
+        count
+        time +400
+        pub a 3
+        time +601
+        pump
+        count
+        time +400
+        pump
+        count
+        deadline
+        ",
+    );
+}
+
+#[test]
+fn bytes_evict_the_oldest_segment() {
+    check(
+        Setup {
+            log_bytes_max: 1200,
+            segment_bytes: 400,
+            ..Setup::default()
+        },
+        "
+        pub a x*100
+        pub b x*100
+        pub c x*100
+        pub d x*100
+        pub e x*100
+        pub f x*100
+        count
+            topics 5 records 5 retained 0 indexes 0 lagging 0
+        pub g x*100 ack
+            e0 published 7:7
+        count
+            topics 5 records 5 retained 0 indexes 0 lagging 0
+        history a 7:0
+            e0 history head 7 gap 0..2 Evicted []
+        pub h x*2000 ack
+            e0 published LogFull
+        ",
+    );
+}
+
+#[test]
+fn forgetting() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        pub kept 2 retain
+        time +1100
+        pump
+        count
+            topics 2 records 0 retained 1 indexes 1 lagging 0
+        release e0 i0 g1
+            e0 released i0
+        count
+            topics 1 records 0 retained 1 indexes 0 lagging 0
+        sub e0 s2 a since 7:1
+            e0 granted s2 i0 g2 live through 2
+        sub e0 s3 a since 7:0
+            e0 granted s3 i0 g3 live through 2 gap 0..1 Evicted
+        sub e0 s4 kept snapshot
+            e0 granted s4 i1 g4 live through 2 retained 2<0! 2
+        release e0 i1 g4
+            e0 released i1
+        pub kept empty retain
+        time +1100
+        pump
+        count
+            topics 1 records 0 retained 0 indexes 1 lagging 0
+        ",
+    );
+}
+
+/// A release that crossed a newer grant changes nothing; a freed index is used again at once.
+#[test]
+fn releases_and_grants_cross() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        sub e0 s2 a live
+            e0 granted s2 i0 g2 live through 0
+        release e0 i0 g1
+        pub a 1
+            e0 message i0 1<0 1
+        release e0 i0 g2
+            e0 released i0
+        release e0 i0 g2
+        pub a 2
+        sub e0 s3 b live
+            e0 granted s3 i0 g3 live through 2
+        release e0 i0 g2
+        pub b 3
+            e0 message i0 3<0 3
+        release e0 i9 g1
+        read e0 s9 i9 after 0
+        turn
+            e0 consumed 12
+        ",
+    );
+}
+
+#[test]
+fn filters() {
+    check(
+        Setup::default(),
+        "
+        filter e0 s1 a/#
+            e0 filter s1 Ok(())
+        pub a/b 1
+            e0 announce i0 a/b
+            e0 message i0 1<0 1
+        pub a/b 2
+            e0 message i0 2<1 2
+        pub c 3
+        filter e1 s1 +/b
+            e1 filter s1 Ok(())
+        pub a/b 4
+            e0 message i0 4<2 4
+            e1 announce i0 a/b
+            e1 message i0 4<2 4
+        filter e0 s2 a/+
+            e0 filter s2 Ok(())
+        pub a/b 5
+            e0 announce i0 a/b
+            e0 message i0 5<4 5
+            e1 message i0 5<4 5
+        unfilter e0 a/#
+        pub a/b 6
+            e0 message i0 6<5 6
+            e1 message i0 6<5 6
+        unfilter e0 a/+
+        pub a/b 7
+            e0 released i0
+            e1 message i0 7<6 7
+        unfilter e0 a/+
+        filter e0 s3 a/+/#/
+            e0 filter s3 Err(MalformedFilter)
+        ",
+    );
+}
+
+#[test]
+fn filters_beside_plain_subscriptions() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        filter e0 s2 +
+            e0 filter s2 Ok(())
+        pub a 2
+            e0 announce i0 a
+            e0 message i0 2<1 2
+        release e0 i0 g1
+        pub a 3
+            e0 message i0 3<2 3
+        sub e0 s3 a live
+            e0 granted s3 i0 g2 live through 3
+        unfilter e0 +
+        pub a 4
+            e0 message i0 4<3 4
+        release e0 i0 g2
+            e0 released i0
+        filter e0 s4 +
+            e0 filter s4 Ok(())
+        pub b 5
+            e0 announce i0 b
+            e0 message i0 5<0 5
+        count
+            topics 2 records 5 retained 0 indexes 1 lagging 0
+        time +1100
+        pump
+            e0 released i0
+        count
+            topics 0 records 0 retained 0 indexes 0 lagging 0
+        ",
+    );
+}
+
+#[test]
+fn refusals() {
+    check(
+        Setup {
+            retained_bytes_max: 120,
+            message_bytes_max: 50,
+            limits: Limits {
+                topics_max: 2,
+                filters_per_shard_max: 1,
+                ..Limits::default()
+            },
+            ..Setup::default()
+        },
+        "
+        pub a 1 ack
+            e0 published 7:1
+        pub b 2 ack
+            e0 published 7:2
+        pub c 3 ack
+            e0 published TopicsFull
+        sub e0 s1 c live
+            e0 refused s1 TopicsFull
+        sub e0 s2 a live
+            e0 granted s2 i0 g1 live through 2
+        filter e0 s3 x/#
+            e0 filter s3 Ok(())
+        filter e1 s3 x/#
+            e1 filter s3 Ok(())
+        filter e0 s4 y/#
+            e0 filter s4 Err(FiltersFull)
+        unfilter e0 x/#
+        filter e0 s4 y/#
+            e0 filter s4 Err(FiltersFull)
+        pub a x*51 ack
+            e0 published MessageTooLarge
+        pub a x*50 ack retain
+            e0 published 7:3
+            e0 message i0 3<1! 50 bytes
+        pub b x*50 ack retain
+            e0 published RetainedFull
+        pub a x*40 ack retain
+            e0 published 7:4
+            e0 message i0 4<3! 40 bytes
+        pub a empty ack retain
+            e0 published 7:5
+            e0 message i0 5<4! empty
+        pub b x*50 ack retain
+            e0 published 7:6
+        count
+            topics 2 records 6 retained 1 indexes 1 lagging 0
+        ",
+    );
+}
+
+/// The port has memory for two segments: the log makes room from itself, and refuses by name when it cannot.
+#[test]
+fn memory_refused() {
+    check(
+        Setup {
+            memory_bytes: 600,
+            segment_bytes: 300,
+            ..Setup::default()
+        },
+        "
+        pub a x*150 ack
+            e0 published 7:1
+        pub b x*150 ack
+            e0 published 7:2
+        pub c x*150 ack
+            e0 published 7:3
+        count
+            topics 2 records 2 retained 0 indexes 0 lagging 0
+        pub d x*700 ack
+            e0 published MemoryFull
+        pub d 1 ack
+            e0 published 7:4
+        ",
+    );
+}
+
+/// One letter may overdraw the credit; after it the stream is one number, until there is credit again.
+#[test]
+fn credit() {
+    check(
+        Setup {
+            limits: Limits {
+                stream_credit_bytes: 150,
+                ..Limits::default()
+            },
+            ..Setup::default()
+        },
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        sub e1 s1 b live
+            e1 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        pub a 2
+            e0 message i0 2<1 2
+        pub b 3
+            e1 message i0 3<0 3
+        pub a 4
+        pub b 5
+            e1 message i0 5<3 5
+        count
+            topics 2 records 5 retained 0 indexes 2 lagging 1
+        sub e0 s2 a live
+            e0 granted s2 i0 g2 live through 3
+        sub e0 s3 a since 7:2
+            e0 granted s3 i0 g3 replaying through 2
+        read e0 s3 i0 after 2
+            e0 page s3 [] through 3 caught-up
+        sub e0 s4 a since 7:4
+            e0 granted s4 i0 g4 replaying through 4
+        read e0 s4 i0 after 4
+            e0 page s4 [] through 4
+        sub e0 s5 a last 1
+            e0 granted s5 i0 g5 replaying through 2
+        pump
+        credit e0 100
+        pump
+            e0 message i0 4<2 4
+        credit e0 1000000
+        pump
+        pump
+        read e0 s4 i0 after 4
+            e0 page s4 [] through 5 caught-up
+        count
+            topics 2 records 5 retained 0 indexes 2 lagging 0
+        ",
+    );
+}
+
+#[test]
+fn a_lagging_stream_announces_and_loses() {
+    check(
+        Setup {
+            limits: Limits {
+                stream_credit_bytes: 1,
+                ..Limits::default()
+            },
+            ..Setup::default()
+        },
+        "
+        filter e0 s1 a/+
+            e0 filter s1 Ok(())
+        sub e0 s2 b live
+            e0 granted s2 i0 g1 live through 0
+        pub b 1
+            e0 message i0 1<0 1
+        pub a/x 2
+        pub a/y 3
+        pump
+        credit e0 1000
+        pump
+            e0 announce i1 a/x
+            e0 message i1 2<0 2
+        credit e0 1000
+        pump
+            e0 announce i2 a/y
+            e0 message i2 3<0 3
+        pub b 4
+        time +200
+        pub b 5
+        pub b 6
+        time +900
+        pump
+            e0 released i1
+            e0 released i2
+        read e0 s2 i0 after 3
+            e0 stream-gap 3..4
+            e0 page s2 gap 3..4 Evicted [] through 4 caught-up
+        credit e0 1000
+        pump
+            e0 message i0 5<4 5
+        pub b 7
+        time +1100
+        pump
+        credit e0 1000
+        pump
+            e0 stream-gap 5..7
+        count
+            topics 1 records 0 retained 0 indexes 1 lagging 0
+        read e0 s2 i0 after 6
+            e0 page s2 gap 6..7 Evicted [] through 7 caught-up
+        ",
+    );
+}
