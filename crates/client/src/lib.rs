@@ -1,9 +1,42 @@
-//! The Rust client of Crore: subscribe, publish, resume, with the proof that nothing was lost.
+//! The Rust client of Crore: subscribe, publish, come back, with the proof that nothing was lost.
+//!
+//! [`Client`] is blocking and has one thread of its own. It reconnects by itself (exponential backoff with full jitter,
+//! over several URLs in turn), subscribes again from its cursors, and tells what it could not have: every message has its
+//! position, every hole is an [`Event::Gap`] with its exact bounds, what the server left out on purpose is
+//! [`Event::Skipped`], and duplicates are dropped. A publication that was sent and not acknowledged when the connection
+//! broke is [`RequestError::Unknown`]; it is never repeated behind the application's back.
+//!
+//! ```no_run
+//! use client::{Client, Event, Options, Start};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (client, events) = Client::connect(Options::new("ws://127.0.0.1:8800"))?;
+//! client.subscribe("prices/eur", Start::Live)?;
+//! for event in events {
+//!     match event {
+//!         Event::Message(message) => println!("{}: {} bytes", message.topic, message.payload.len()),
+//!         Event::Gap { filter, from, to, .. } => println!("{filter}: lost between {from:?} and {to:?}"),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Place: outside the node. [`session`] is the same without I/O, for programs that have a loop of their own, and
+//! [`proof`] the rule that finds holes.
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+mod client;
 pub mod proof;
 pub mod session;
+mod shell;
 pub mod url;
 
+pub use client::{Client, ConnectError, Events, EventsError, Options, Pending, RequestError};
+pub use session::{
+    CommandError, Event, GapCause, HistoryOptions, HistoryPage, Message, PublishOptions, Published,
+    Reason, ServerError, Settings, SubscriptionId,
+};
 pub use wire::native::{GapReason, Position, SkipReason, Start};

@@ -2,7 +2,7 @@
 //!
 //! Place: between a decoded frame and the application. Pure; one [`Proof`] for each subscription to a plain topic.
 //!
-//! The rule. The cursor is the offset up to which everything is settled: delivered, before the subscription's start, or
+//! The rule (specified in `spec/protocol.md`, section 6). The cursor is the offset up to which everything is settled: delivered, before the subscription's start, or
 //! announced as a gap or as skipped. A message carries `prev`, below which (exclusive of itself) the topic has no other
 //! record; so it continues the cursor without a hole if and only if `prev <= cursor`. Offsets are not contiguous, and
 //! nothing may be concluded from their distance.
@@ -45,7 +45,10 @@ impl Proof {
 
     /// Begins at a position that the application kept from an earlier run.
     pub fn resume_at(position: Position) -> Proof {
-        Proof { cursor: Some(position), ..Proof::default() }
+        Proof {
+            cursor: Some(position),
+            ..Proof::default()
+        }
     }
 
     /// A new connection: order is judged anew, the cursor stays.
@@ -94,16 +97,24 @@ impl Proof {
         }
         self.cursor = Some(Position { offset, ..cursor });
         match self.unannounced.take() {
-            Some(from) if from.epoch != cursor.epoch => Verdict::Hole { from, to: prev.max(cursor.offset) },
-            _ if prev > cursor.offset => Verdict::Hole { from: cursor, to: prev },
+            Some(from) if from.epoch != cursor.epoch => Verdict::Hole {
+                from,
+                to: prev.max(cursor.offset),
+            },
+            _ if prev > cursor.offset => Verdict::Hole {
+                from: cursor,
+                to: prev,
+            },
             _ => Verdict::Next,
         }
     }
 
-    /// The server announced that what lies up to `to` cannot be had. Answers the last settled position.
+    /// The server announced that what lies up to `to` cannot be had. The cursor is there now, even if that is lower
+    /// than before (a log that lost data). Answers the last settled position.
     pub fn gap(&mut self, to: Position) -> Option<Position> {
         let from = self.unannounced.take().or(self.cursor);
-        self.settle(to);
+        self.cursor = Some(to);
+        self.newest = 0;
         from
     }
 
@@ -111,16 +122,30 @@ impl Proof {
     pub fn skipped(&mut self, from: u64, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
         let hole = (from > cursor.offset).then_some((cursor, from));
-        self.settle(Position { offset: through, ..cursor });
+        self.settle(Position {
+            offset: through,
+            ..cursor
+        });
         hole
+    }
+
+    /// Whether the server began beyond the cursor, and a gap or a message that explains it is still to come.
+    pub fn is_gap_due(&self) -> bool {
+        self.unannounced.is_some()
     }
 
     /// Replay is over and everything up to `through` is settled. A hole that was never announced is answered: its
     /// last settled position and its end.
     pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
-        let hole = self.unannounced.take().map(|from| (from, through.max(cursor.offset)));
-        self.settle(Position { offset: through, ..cursor });
+        let hole = self
+            .unannounced
+            .take()
+            .map(|from| (from, through.max(cursor.offset)));
+        self.settle(Position {
+            offset: through,
+            ..cursor
+        });
         hole
     }
 
@@ -129,7 +154,10 @@ impl Proof {
             Some(cursor) if cursor.epoch == to.epoch => cursor.offset.max(to.offset),
             _ => to.offset,
         };
-        self.cursor = Some(Position { epoch: to.epoch, offset });
+        self.cursor = Some(Position {
+            epoch: to.epoch,
+            offset,
+        });
     }
 }
 
@@ -147,11 +175,21 @@ mod tests {
         proof.subscribed(at(1, 10));
         assert_eq!(proof.caught_up(10), None);
         assert_eq!(proof.message(10, 12), Verdict::Next);
-        assert_eq!(proof.message(3, 20), Verdict::Next, "prev may be older: it is a bound");
+        assert_eq!(
+            proof.message(3, 20),
+            Verdict::Next,
+            "prev may be older: it is a bound"
+        );
         assert_eq!(proof.message(20, 21), Verdict::Next);
         assert_eq!(proof.message(20, 21), Verdict::Duplicate);
         assert_eq!(proof.message(12, 20), Verdict::OutOfOrder);
-        assert_eq!(proof.message(25, 30), Verdict::Hole { from: at(1, 21), to: 25 });
+        assert_eq!(
+            proof.message(25, 30),
+            Verdict::Hole {
+                from: at(1, 21),
+                to: 25
+            }
+        );
         assert_eq!(proof.cursor(), Some(at(1, 30)));
     }
 
@@ -186,7 +224,13 @@ mod tests {
         // Moved on within the epoch, then a message.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50));
-        assert_eq!(proof.message(50, 51), Verdict::Hole { from: at(1, 20), to: 50 });
+        assert_eq!(
+            proof.message(50, 51),
+            Verdict::Hole {
+                from: at(1, 20),
+                to: 50
+            }
+        );
         // Moved on, and the topic had nothing there: prev proves it.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50));
@@ -199,7 +243,13 @@ mod tests {
         // Another epoch.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(2, 3));
-        assert_eq!(proof.message(1, 4), Verdict::Hole { from: at(1, 20), to: 3 });
+        assert_eq!(
+            proof.message(1, 4),
+            Verdict::Hole {
+                from: at(1, 20),
+                to: 3
+            }
+        );
         // Another epoch under which the position stayed valid.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(2, 20));

@@ -15,9 +15,10 @@ pub struct SubscriptionId(pub u32);
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The subscription that it came for; for a message that only filters asked for, `None`: the server does not
-    /// say which of them.
+    /// The subscription that it is for; `None` in a page of history.
     pub subscription: Option<SubscriptionId>,
+    /// Further filters of ours that match the topic. The server sends such a message once.
+    pub also: Vec<SubscriptionId>,
     /// Its topic.
     pub topic: Arc<str>,
     /// Its place in the log.
@@ -92,6 +93,8 @@ pub enum Reason {
     },
     /// The server's bytes are not the protocol: what exactly.
     Protocol(String),
+    /// The server uses something of the protocol that this version of the client does not know.
+    Unsupported(String),
     /// The server closed with this code.
     Closed {
         /// The WebSocket close code; 1005 when there was none.
@@ -117,8 +120,9 @@ impl Reason {
             Reason::HandshakeRefused { status, .. } => {
                 matches!(status, 408 | 425 | 429 | 500..=599)
             }
-            // A server of another version may be replaced while we wait; hammering it is what backoff prevents.
+            // Bytes may have been damaged on the way, and backoff prevents hammering.
             Reason::Protocol(_) => true,
+            Reason::Unsupported(_) => false,
             Reason::Closed { code, .. } => close_code_reconnects(u32::from(*code)),
             Reason::GoAway { code } => close_code_reconnects(*code),
             Reason::Network(_)
@@ -140,6 +144,7 @@ impl fmt::Display for Reason {
                 write!(f, "the server answered the handshake with {status}")
             }
             Reason::Protocol(what) => write!(f, "not the protocol: {what}"),
+            Reason::Unsupported(what) => write!(f, "not known to this client: {what}"),
             Reason::Closed { code, reason } if reason.is_empty() => write!(f, "closed with {code}"),
             Reason::Closed { code, reason } => write!(f, "closed with {code}: {reason}"),
             Reason::GoAway { code } => write!(f, "the server asked to leave ({code})"),
@@ -151,11 +156,7 @@ impl fmt::Display for Reason {
 
 /// Whether a client may come back after this close code: of ours by range, of RFC 6455 section 7.4.1 by meaning.
 pub fn close_code_reconnects(code: u32) -> bool {
-    match code {
-        1000 | 1001 | 1005 | 1006 | 1011..=1014 => true,
-        3000..=3499 | 4000..=4499 => true,
-        _ => false,
-    }
+    matches!(code, 1001 | 1005 | 1006 | 1011..=1014 | 3000..=3499 | 4000..=4499)
 }
 
 /// What happened. Messages, gaps and markers of one topic come in the log's order.
@@ -279,6 +280,9 @@ pub struct HistoryPage {
     pub head: u64,
     /// There is more behind the last message.
     pub more: bool,
+    /// What lies between the asked position and the first message and cannot be had: from (exclusive), to
+    /// (inclusive) and why.
+    pub gap: Option<(u64, u64, GapReason)>,
     /// The messages, in the asked order.
     pub messages: Vec<Message>,
 }
@@ -308,16 +312,24 @@ mod tests {
 
     #[test]
     fn codes_say_whether_to_come_back() {
-        for code in [1000, 1001, 1006, 1012, 3000, 3499, 4000, 4499] {
+        for code in [1001, 1005, 1006, 1012, 3000, 3499, 4000, 4499] {
             assert!(close_code_reconnects(code), "{code}");
         }
-        for code in [1002, 1003, 1007, 1008, 1009, 1010, 1015, 2999, 3500, 3999, 4500, 4999, 5000] {
+        for code in [
+            1000, 1002, 1003, 1007, 1008, 1009, 1010, 1015, 2999, 3500, 3999, 4500, 4999, 5000,
+        ] {
             assert!(!close_code_reconnects(code), "{code}");
         }
         for code in wire::native::CloseCode::ALL {
-            assert_eq!(close_code_reconnects(u32::from(code.number())), code.reconnects());
+            assert_eq!(
+                close_code_reconnects(u32::from(code.number())),
+                code.reconnects()
+            );
         }
-        let refused = |status| Reason::HandshakeRefused { status, retry_after_s: None };
+        let refused = |status| Reason::HandshakeRefused {
+            status,
+            retry_after_s: None,
+        };
         assert!(refused(503).reconnects() && refused(429).reconnects());
         assert!(!refused(401).reconnects() && !refused(404).reconnects());
     }

@@ -32,10 +32,18 @@ impl Handshake {
     pub(super) fn finish(&mut self, input: &[u8]) -> Result<Option<usize>, Reason> {
         let step = Response::decode(input, &mut self.scan, &HeadLimits::default(), "GET")
             .map_err(|error| Reason::Protocol(error.to_string()))?;
-        let Step::Done { value: response, consumed } = step else { return Ok(None) };
+        let Step::Done {
+            value: response,
+            consumed,
+        } = step
+        else {
+            return Ok(None);
+        };
         match Handshake::request(self.nonce, "", "").check_response(&response) {
             Ok(Some(SUBPROTOCOL)) => Ok(Some(consumed)),
-            Ok(_) => Err(Reason::Protocol("the server did not choose crore.v1".to_owned())),
+            Ok(_) => Err(Reason::Protocol(
+                "the server did not choose crore.v1".to_owned(),
+            )),
             Err(ClientRefusal::Status(status)) => Err(Reason::HandshakeRefused {
                 status,
                 retry_after_s: response
@@ -62,6 +70,12 @@ impl Handshake {
     }
 
     fn request<'a>(nonce: [u8; 16], host: &'a str, target: &'a str) -> ClientHandshake<'a> {
-        ClientHandshake { host, target, nonce, subprotocols: &[SUBPROTOCOL], headers: &[] }
+        ClientHandshake {
+            host,
+            target,
+            nonce,
+            subprotocols: &[SUBPROTOCOL],
+            headers: &[],
+        }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use wire::Step;
 use wire::native::{
-    CaughtUp, ErrorFrame, Gap, GoAway, HistoryPage as PageFrame, Message as MessageFrame,
-    NamedMessage, Position, Published as PublishedFrame, Reference, ServerFrame, Skipped, Subscribed,
-    Unsubscribed, Welcome,
+    CaughtUp, ErrorFrame, FrameError, Gap, GoAway, HistoryPage as PageFrame,
+    Message as MessageFrame, NamedMessage, Position, Published as PublishedFrame, Reference,
+    ServerFrame, Skipped, Subscribed, Unsubscribed, Welcome,
 };
 use wire::websocket::{CloseCode, Event as WebSocketEvent, Opcode, Role};
 
@@ -55,39 +55,54 @@ impl Session {
                     self.assembly = assembly;
                     break;
                 }
-                Step::Done { value, consumed: frame_bytes } => {
+                Step::Done {
+                    value,
+                    consumed: frame_bytes,
+                } => {
                     consumed += frame_bytes;
                     self.websocket_event(value, now_ms)
                 }
             };
-            self.assembly = if assembler.is_open() { assembly } else { Vec::new() };
+            self.assembly = if assembler.is_open() {
+                assembly
+            } else {
+                Vec::new()
+            };
             self.assembler = assembler;
             result?;
         }
         Ok(consumed)
     }
 
-    fn websocket_event(
-        &mut self,
-        event: WebSocketEvent<'_>,
-        now_ms: u64,
-    ) -> Result<(), Reason> {
+    fn websocket_event(&mut self, event: WebSocketEvent<'_>, now_ms: u64) -> Result<(), Reason> {
         match event {
             WebSocketEvent::Fragment | WebSocketEvent::Pong(_) => Ok(()),
             WebSocketEvent::Ping(payload) => {
                 if self.phase != Phase::Closing {
-                    self.send_websocket(Opcode::Pong, payload, now_ms);
+                    self.send_websocket(Opcode::Pong, payload);
                 }
                 Ok(())
             }
             WebSocketEvent::Close(close) => {
                 self.send_close(close.code.unwrap_or(CloseCode::NORMAL), "", now_ms);
                 let code = close.code.unwrap_or(CloseCode::NO_STATUS).0;
-                Err(Reason::Closed { code, reason: close.reason.to_owned() })
+                Err(Reason::Closed {
+                    code,
+                    reason: close.reason.to_owned(),
+                })
             }
             WebSocketEvent::Text(_) => self.broken("a text message", now_ms),
             WebSocketEvent::Binary(payload) => match ServerFrame::decode(payload) {
                 Ok(frame) => self.frame(frame, now_ms),
+                Err(
+                    error @ (FrameError::UnknownFrame(_)
+                    | FrameError::UnsupportedFlags(_)
+                    | FrameError::UnsupportedVersion(_)
+                    | FrameError::UnsupportedOption { .. }),
+                ) => {
+                    self.send_close(CloseCode::PROTOCOL_ERROR, "", now_ms);
+                    Err(Reason::Unsupported(error.to_string()))
+                }
                 Err(error) => self.broken(&error.to_string(), now_ms),
             },
         }
@@ -116,7 +131,7 @@ impl Session {
             ServerFrame::Error(error) => self.error(&error, now_ms),
             ServerFrame::GoAway(go_away) => self.go_away(&go_away),
             ServerFrame::Ping(token) => {
-                self.send(&wire::native::ClientFrame::Pong(token), now_ms);
+                self.send(&wire::native::ClientFrame::Pong(token));
             }
             ServerFrame::Pong(_) => {}
         }
@@ -149,7 +164,8 @@ impl Session {
         let was_granted = std::mem::replace(&mut subscription.was_granted, true);
         subscription.refusals = 0;
         let filter = subscription.filter.clone();
-        let (subscription_id, position) = (SubscriptionId(id), frame.plain.map(|plain| plain.through));
+        let (subscription_id, position) =
+            (SubscriptionId(id), frame.plain.map(|plain| plain.through));
         let Some(plain) = frame.plain else {
             self.events.push_back(Event::Subscribed {
                 subscription: subscription_id,
@@ -163,6 +179,9 @@ impl Session {
             return;
         };
         subscription.proof.subscribed(plain.through);
+        // A gap that is due comes before anything else; caught up is told after it.
+        let is_gap_due = subscription.proof.is_gap_due();
+        subscription.caught_up_due = !frame.replaying && is_gap_due;
         self.subscriptions.set_alias(id, plain.alias);
         self.events.push_back(Event::Subscribed {
             subscription: subscription_id,
@@ -170,13 +189,18 @@ impl Session {
             position,
             replaying: frame.replaying,
         });
-        if !frame.replaying {
-            self.caught_up(&CaughtUp { subscription: id, through: plain.through.offset });
+        if !frame.replaying && !is_gap_due {
+            self.caught_up(&CaughtUp {
+                subscription: id,
+                through: plain.through.offset,
+            });
         }
     }
 
     fn message(&mut self, frame: &MessageFrame<'_>) {
-        let Some((id, verdict)) = self.subscriptions.judge(frame.alias, frame.prev, frame.offset)
+        let Some((id, verdict)) = self
+            .subscriptions
+            .judge(frame.alias, frame.prev, frame.offset)
         else {
             self.counters.unexpected += 1;
             return;
@@ -185,13 +209,25 @@ impl Session {
             Verdict::Duplicate => self.counters.duplicates += 1,
             Verdict::OutOfOrder => self.counters.out_of_order += 1,
             Verdict::Next | Verdict::Hole { .. } => {
-                let Some(subscription) = self.subscriptions.get(id) else { return };
+                let Some(subscription) = self.subscriptions.get(id) else {
+                    return;
+                };
                 let topic = subscription.filter.clone();
                 let position = subscription.position();
                 if let Verdict::Hole { from, to } = verdict {
-                    let to = Position { offset: to, ..position };
-                    self.report_gap(id, topic.clone(), Some(from), Some(to), GapCause::Unannounced);
+                    let to = Position {
+                        offset: to,
+                        ..position
+                    };
+                    self.report_gap(
+                        id,
+                        topic.clone(),
+                        Some(from),
+                        Some(to),
+                        GapCause::Unannounced,
+                    );
                 }
+                self.tell_caught_up_if_due(id);
                 let named = NamedMessage {
                     topic: "",
                     position,
@@ -201,31 +237,65 @@ impl Session {
                     payload: frame.payload,
                 };
                 self.counters.messages += 1;
-                self.events.push_back(Event::Message(message_of(Some(id), topic, &named)));
+                self.events
+                    .push_back(Event::Message(message_of(&[id], topic, &named)));
             }
         }
     }
 
     fn named_message(&mut self, frame: &NamedMessage<'_>) {
-        if !self.subscriptions.any_wild() {
+        let matching = self.subscriptions.matching(frame.topic);
+        if matching.is_empty() {
             self.counters.unexpected += 1;
             return;
         }
         self.counters.messages += 1;
-        self.events.push_back(Event::Message(message_of(None, frame.topic.into(), frame)));
+        self.events.push_back(Event::Message(message_of(
+            &matching,
+            frame.topic.into(),
+            frame,
+        )));
     }
 
     fn caught_up(&mut self, frame: &CaughtUp) {
         let id = frame.subscription;
-        let Some(subscription) = self.subscriptions.get_mut(id) else { return };
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
         let hole = subscription.proof.caught_up(frame.through);
         let filter = subscription.filter.clone();
         let position = subscription.position();
         if let Some((from, to)) = hole {
-            let to = Position { offset: to, ..position };
-            self.report_gap(id, filter.clone(), Some(from), Some(to), GapCause::Unannounced);
+            let to = Position {
+                offset: to,
+                ..position
+            };
+            self.report_gap(
+                id,
+                filter.clone(),
+                Some(from),
+                Some(to),
+                GapCause::Unannounced,
+            );
         }
-        let complete = self.subscriptions.get(id).is_some_and(|subscription| subscription.complete);
+        self.tell_caught_up(id, filter, position);
+    }
+
+    fn tell_caught_up_if_due(&mut self, id: u32) {
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
+        if std::mem::take(&mut subscription.caught_up_due) {
+            let (filter, position) = (subscription.filter.clone(), subscription.position());
+            self.tell_caught_up(id, filter, position);
+        }
+    }
+
+    fn tell_caught_up(&mut self, id: u32, filter: Arc<str>, position: Position) {
+        let complete = self
+            .subscriptions
+            .get(id)
+            .is_some_and(|subscription| subscription.complete);
         self.events.push_back(Event::CaughtUp {
             subscription: SubscriptionId(id),
             filter,
@@ -235,23 +305,37 @@ impl Session {
     }
 
     fn gap(&mut self, frame: &Gap) {
-        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else { return };
-        let to = Position { epoch: frame.epoch, offset: frame.to };
+        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else {
+            return;
+        };
+        let to = Position {
+            epoch: frame.epoch,
+            offset: frame.to,
+        };
         let from = subscription.proof.gap(to);
         let filter = subscription.filter.clone();
         let cause = GapCause::Announced(frame.reason);
         self.report_gap(frame.subscription, filter, from, Some(to), cause);
+        self.tell_caught_up_if_due(frame.subscription);
     }
 
     fn skipped(&mut self, frame: &Skipped) {
-        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else { return };
+        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else {
+            return;
+        };
         let filter = subscription.filter.clone();
         if frame.partition.is_none()
             && let Some((from, to)) = subscription.proof.skipped(frame.from, frame.through)
         {
             let to = Position { offset: to, ..from };
             let cause = GapCause::Unannounced;
-            self.report_gap(frame.subscription, filter.clone(), Some(from), Some(to), cause);
+            self.report_gap(
+                frame.subscription,
+                filter.clone(),
+                Some(from),
+                Some(to),
+                cause,
+            );
         }
         self.counters.skipped += 1;
         self.events.push_back(Event::Skipped {
@@ -276,36 +360,54 @@ impl Session {
         }
         self.counters.gaps += 1;
         let subscription = SubscriptionId(id);
-        self.events.push_back(Event::Gap { subscription, filter, from, to, cause });
+        self.events.push_back(Event::Gap {
+            subscription,
+            filter,
+            from,
+            to,
+            cause,
+        });
     }
 
     fn published(&mut self, frame: &PublishedFrame) {
-        let answer =
-            Published { position: frame.position, duplicate: frame.duplicate };
+        let answer = Published {
+            position: frame.position,
+            duplicate: frame.duplicate,
+        };
         self.answer(frame.request, Answer::Published(answer));
     }
 
     fn history_page(&mut self, frame: &PageFrame<'_>) {
-        let Some(topic) = self.handshake.take_history(frame.request) else { return };
+        let Some(topic) = self.handshake.take_history(frame.request) else {
+            return;
+        };
         let messages = frame
             .records
             .iter()
             .map(|record| {
                 let named = NamedMessage {
                     topic: "",
-                    position: Position { epoch: frame.epoch, offset: record.offset },
+                    position: Position {
+                        epoch: frame.epoch,
+                        offset: record.offset,
+                    },
                     prev: record.prev,
                     retained: record.retained,
                     attributes: record.attributes,
                     payload: record.payload,
                 };
-                let mut message = message_of(None, topic.clone(), &named);
+                let mut message = message_of(&[], topic.clone(), &named);
                 message.time_ms = Some(record.time_ms);
                 message
             })
             .collect();
-        let page =
-            HistoryPage { epoch: frame.epoch, head: frame.head, more: frame.more, messages };
+        let page = HistoryPage {
+            epoch: frame.epoch,
+            head: frame.head,
+            more: frame.more,
+            gap: frame.gap.map(|gap| (gap.from, gap.to, gap.reason)),
+            messages,
+        };
         self.answer(frame.request, Answer::History(page));
     }
 
@@ -319,6 +421,8 @@ impl Session {
         };
         match frame.reference {
             Reference::Connection => self.events.push_back(Event::Error(error)),
+            // Of a publish that wanted no acknowledgement: nobody waits, but it must be told.
+            Reference::Request(0) => self.events.push_back(Event::Error(error)),
             Reference::Request(request) => {
                 self.handshake.take_history(request);
                 self.answer(request, Answer::Refused(error));
@@ -341,7 +445,9 @@ impl Session {
 
     /// A subscription does not hold: it is asked for again later, or given up.
     fn refused(&mut self, id: u32, error: ServerError, now_ms: u64) {
-        let Some(subscription) = self.subscriptions.get_mut(id) else { return };
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
         if error.temporary {
             let delay_ms = (RETRY_MS << subscription.refusals.min(6)).min(RETRY_MS_MAX);
             subscription.refusals += 1;

@@ -11,6 +11,7 @@
 mod event;
 mod handshake;
 mod inbound;
+mod settings;
 mod subscriptions;
 
 use std::collections::VecDeque;
@@ -22,6 +23,9 @@ use wire::native::{
 };
 use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
 
+pub use settings::{CommandError, HistoryOptions, PublishOptions, ReturnPlan, Settings};
+pub use subscriptions::filter_matches;
+
 pub use event::{
     Answer, Counters, Event, GapCause, HistoryPage, Message, Published, Reason, ServerError,
     SubscriptionId, close_code_reconnects,
@@ -31,102 +35,8 @@ use subscriptions::Subscriptions;
 /// Bytes of SUBSCRIBE items that go into one frame.
 const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
 
-/// How a session behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The bearer token.
-    pub token: Option<String>,
-    /// The client's name, for operators.
-    pub name: Option<String>,
-    /// Seconds between signs of life that we wish; 0 leaves it to the server.
-    pub ping_interval_s: u32,
-    /// The longest message that we take from the server, in bytes.
-    pub message_bytes_max: usize,
-    /// Requests that may wait for their answers.
-    pub inflight_max: usize,
-    /// How long handshake and welcome may take, in milliseconds.
-    pub handshake_timeout_ms: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            token: None,
-            name: None,
-            ping_interval_s: 0,
-            message_bytes_max: 16 * 1024 * 1024,
-            inflight_max: 1024,
-            handshake_timeout_ms: 10_000,
-        }
-    }
-}
-
-/// What to publish beside topic and payload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PublishOptions {
-    /// The media type.
-    pub content_type: Option<String>,
-    /// Key and value pairs.
-    pub tags: Vec<(String, String)>,
-    /// Keep it as the topic's retained message; an empty payload then clears it.
-    pub retain: bool,
-}
-
-/// Which part of a topic's history to ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HistoryOptions {
-    /// Go on behind this position (before it when `reverse`); without it, from the oldest (newest) record.
-    pub position: Option<Position>,
-    /// Newest first.
-    pub reverse: bool,
-    /// The most messages; 0 leaves it to the server.
-    pub messages_max: u32,
-}
-
-/// Why a command was not taken; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandError {
-    /// There is no welcomed connection now.
-    NotConnected,
-    /// [`Settings::inflight_max`] requests wait for their answers.
-    InflightFull,
-    /// A topic or filter has 1 to 255 bytes.
-    TopicLength(usize),
-    /// The payload exceeds what the server takes.
-    MessageTooLarge {
-        /// The server's limit in bytes.
-        bytes_max: u64,
-    },
-    /// The filter is subscribed already.
-    AlreadySubscribed,
-}
-
-impl std::fmt::Display for CommandError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            CommandError::NotConnected => f.write_str("not connected"),
-            CommandError::InflightFull => f.write_str("too many requests wait for their answers"),
-            CommandError::TopicLength(bytes) => {
-                write!(f, "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}")
-            }
-            CommandError::MessageTooLarge { bytes_max } => {
-                write!(f, "the server takes payloads up to {bytes_max} bytes")
-            }
-            CommandError::AlreadySubscribed => f.write_str("this filter is subscribed already"),
-        }
-    }
-}
-
-impl std::error::Error for CommandError {}
-
-/// When and where the server wants us back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReturnPlan {
-    /// Milliseconds to stay away.
-    pub after_ms: u64,
-    /// Where to, best first; empty for the same address.
-    pub urls: Vec<String>,
-}
+/// What a silent server is granted beyond the ping interval.
+const SILENCE_MARGIN_MS: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -160,7 +70,6 @@ pub struct Session {
     answers: VecDeque<(u32, Answer)>,
     limits: Limits,
     last_received_ms: u64,
-    last_sent_ms: u64,
     last_ping_ms: u64,
     return_plan: Option<(u32, ReturnPlan)>,
     counters: Counters,
@@ -194,7 +103,6 @@ impl Session {
             answers: VecDeque::new(),
             limits: Limits::default(),
             last_received_ms: 0,
-            last_sent_ms: 0,
             last_ping_ms: 0,
             return_plan: None,
             counters: Counters::default(),
@@ -206,7 +114,7 @@ impl Session {
         self.forget_connection();
         self.set_phase(Phase::Upgrading, now_ms);
         self.last_received_ms = now_ms;
-        self.last_sent_ms = now_ms;
+        self.last_ping_ms = 0;
         let mut nonce = [0; 16];
         self.random.fill(&mut nonce);
         self.handshake.begin(host, target, nonce, &mut self.out);
@@ -242,7 +150,10 @@ impl Session {
     pub fn disconnected(&mut self, reason: Reason, retry_in_ms: Option<u64>) {
         self.forget_connection();
         self.phase = Phase::Offline;
-        self.events.push_back(Event::Disconnected { reason, retry_in_ms });
+        self.events.push_back(Event::Disconnected {
+            reason,
+            retry_in_ms,
+        });
     }
 
     /// Subscribes to a topic or filter; on every further connection it is subscribed again, from its cursor.
@@ -254,7 +165,6 @@ impl Session {
         filter: &str,
         start: Start,
         fail_on_gap: bool,
-        now_ms: u64,
     ) -> Result<SubscriptionId, CommandError> {
         check_length(filter)?;
         let id = self
@@ -262,17 +172,21 @@ impl Session {
             .add(filter, start, fail_on_gap)
             .ok_or(CommandError::AlreadySubscribed)?;
         if matches!(self.phase, Phase::Greeting | Phase::Ready) {
-            self.send_subscribe(&[id], now_ms);
+            self.send_subscribe(&[id]);
         }
         Ok(SubscriptionId(id))
     }
 
     /// Ends a subscription. Messages that are on their way are dropped.
-    pub fn unsubscribe(&mut self, subscription: SubscriptionId, now_ms: u64) {
-        let Some(gone) = self.subscriptions.remove(subscription.0) else { return };
+    pub fn unsubscribe(&mut self, subscription: SubscriptionId) {
+        let Some(gone) = self.subscriptions.remove(subscription.0) else {
+            return;
+        };
         if matches!(self.phase, Phase::Greeting | Phase::Ready) {
             let ids = [subscription.0];
-            self.send(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: (&ids).into() }), now_ms);
+            self.send(&ClientFrame::Unsubscribe(Unsubscribe {
+                subscriptions: (&ids).into(),
+            }));
         }
         self.events.push_back(Event::Unsubscribed {
             subscription,
@@ -291,16 +205,20 @@ impl Session {
         payload: &[u8],
         options: &PublishOptions,
         acknowledge: bool,
-        now_ms: u64,
     ) -> Result<u32, CommandError> {
         check_length(topic)?;
         self.check_ready(acknowledge)?;
         if payload.len() as u64 > self.limits.message_bytes_max {
-            return Err(CommandError::MessageTooLarge { bytes_max: self.limits.message_bytes_max });
+            return Err(CommandError::MessageTooLarge {
+                bytes_max: self.limits.message_bytes_max,
+            });
         }
         let request = if acknowledge { self.next_request() } else { 0 };
-        let tags: Vec<Tag<'_>> =
-            options.tags.iter().map(|(key, value)| Tag { key, value }).collect();
+        let tags: Vec<Tag<'_>> = options
+            .tags
+            .iter()
+            .map(|(key, value)| Tag { key, value })
+            .collect();
         let attributes = Attributes {
             content_type: options.content_type.as_deref(),
             tags: tags.as_slice().into(),
@@ -308,7 +226,7 @@ impl Session {
         let mut frame = Vec::with_capacity(payload.len() + topic.len() + 16);
         encode_publish_head(request, topic, options.retain, &attributes, &mut frame);
         frame.extend_from_slice(payload);
-        self.send_binary(&frame, now_ms);
+        self.send_binary(&frame);
         Ok(request)
     }
 
@@ -316,26 +234,18 @@ impl Session {
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was sent.
-    pub fn history(
-        &mut self,
-        topic: &str,
-        options: &HistoryOptions,
-        now_ms: u64,
-    ) -> Result<u32, CommandError> {
+    pub fn history(&mut self, topic: &str, options: &HistoryOptions) -> Result<u32, CommandError> {
         check_length(topic)?;
         self.check_ready(true)?;
         let request = self.next_request();
-        self.send(
-            &ClientFrame::History(History {
-                request,
-                topic,
-                reverse: options.reverse,
-                position: options.position,
-                records_max: options.messages_max,
-                bytes_max: 0,
-            }),
-            now_ms,
-        );
+        self.send(&ClientFrame::History(History {
+            request,
+            topic,
+            reverse: options.reverse,
+            position: options.position,
+            records_max: options.messages_max,
+            bytes_max: 0,
+        }));
         self.handshake.note_history(request, topic);
         Ok(request)
     }
@@ -361,18 +271,17 @@ impl Session {
                 Ok(())
             }
             Phase::Ready => {
-                let interval_ms = self.limits.ping_interval_ms;
-                if interval_ms > 0 {
-                    if now_ms >= self.last_received_ms.saturating_add(2 * interval_ms) {
+                if let Some((ping_at_ms, idle_at_ms)) = self.silence_deadlines() {
+                    if now_ms >= idle_at_ms {
                         return Err(Reason::Idle);
                     }
-                    if now_ms >= self.ping_due_ms() {
-                        self.send(&ClientFrame::Ping(now_ms), now_ms);
+                    if now_ms >= ping_at_ms {
+                        self.send(&ClientFrame::Ping(now_ms));
                         self.last_ping_ms = now_ms;
                     }
                 }
                 let due = self.subscriptions.take_due(now_ms);
-                self.send_subscribe(&due, now_ms);
+                self.send_subscribe(&due);
                 Ok(())
             }
         }
@@ -386,12 +295,13 @@ impl Session {
                 Some(self.phase_since_ms + self.settings.handshake_timeout_ms)
             }
             Phase::Ready => {
-                let ping = (self.limits.ping_interval_ms > 0).then(|| {
-                    let idle_at =
-                        self.last_received_ms.saturating_add(2 * self.limits.ping_interval_ms);
-                    self.ping_due_ms().min(idle_at)
-                });
-                [ping, self.subscriptions.next_retry_ms()].into_iter().flatten().min()
+                let ping = self
+                    .silence_deadlines()
+                    .map(|(ping_at, idle_at)| ping_at.min(idle_at));
+                [ping, self.subscriptions.next_retry_ms()]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
         }
     }
@@ -450,7 +360,9 @@ impl Session {
 
     /// The reason to give when leaving by the [`Session::return_plan`].
     pub fn return_reason(&self) -> Option<Reason> {
-        self.return_plan.as_ref().map(|(code, _)| Reason::GoAway { code: *code })
+        self.return_plan
+            .as_ref()
+            .map(|(code, _)| Reason::GoAway { code: *code })
     }
 
     /// How many subscriptions there are.
@@ -491,21 +403,18 @@ impl Session {
     /// HELLO and all subscriptions, in one go and without waiting for the welcome.
     fn greet(&mut self, now_ms: u64) {
         let (token, name) = (self.settings.token.take(), self.settings.name.take());
-        self.send(
-            &ClientFrame::Hello(Hello {
-                ping_interval_s: self.settings.ping_interval_s,
-                token: token.as_deref(),
-                name: name.as_deref(),
-            }),
-            now_ms,
-        );
+        self.send(&ClientFrame::Hello(Hello {
+            ping_interval_s: self.settings.ping_interval_s,
+            token: token.as_deref(),
+            name: name.as_deref(),
+        }));
         (self.settings.token, self.settings.name) = (token, name);
         self.set_phase(Phase::Greeting, now_ms);
         let ids = self.subscriptions.ids();
-        self.send_subscribe(&ids, now_ms);
+        self.send_subscribe(&ids);
     }
 
-    fn send_subscribe(&mut self, ids: &[u32], now_ms: u64) {
+    fn send_subscribe(&mut self, ids: &[u32]) {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let mut items = Vec::new();
         let mut bytes = 0;
@@ -516,47 +425,54 @@ impl Session {
             }
             if !items.is_empty() && (bytes >= SUBSCRIBE_FRAME_BYTES || place + 1 == ids.len()) {
                 let mut frame = Vec::with_capacity(bytes);
-                ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() })
-                    .encode(&mut frame);
+                ClientFrame::Subscribe(Subscribe {
+                    items: items.as_slice().into(),
+                })
+                .encode(&mut frame);
                 frames.push(frame);
                 items.clear();
                 bytes = 0;
             }
         }
         for frame in frames {
-            self.send_binary(&frame, now_ms);
+            self.send_binary(&frame);
         }
     }
 
-    fn send(&mut self, frame: &ClientFrame<'_>, now_ms: u64) {
+    fn send(&mut self, frame: &ClientFrame<'_>) {
         let mut bytes = Vec::with_capacity(64);
         frame.encode(&mut bytes);
-        self.send_binary(&bytes, now_ms);
+        self.send_binary(&bytes);
     }
 
-    fn send_binary(&mut self, payload: &[u8], now_ms: u64) {
-        self.send_websocket(Opcode::Binary, payload, now_ms);
+    fn send_binary(&mut self, payload: &[u8]) {
+        self.send_websocket(Opcode::Binary, payload);
     }
 
-    fn send_websocket(&mut self, opcode: Opcode, payload: &[u8], now_ms: u64) {
+    fn send_websocket(&mut self, opcode: Opcode, payload: &[u8]) {
         let mut key = [0; 4];
         self.random.fill(&mut key);
         frame::encode(&mut self.out, true, opcode, payload, Some(key));
-        self.last_sent_ms = now_ms;
     }
 
     fn send_close(&mut self, code: CloseCode, reason: &str, now_ms: u64) {
         if self.phase != Phase::Closing {
-            self.send_websocket(Opcode::Close, ClosePayload::new(code, reason).as_bytes(), now_ms);
+            self.send_websocket(Opcode::Close, ClosePayload::new(code, reason).as_bytes());
             self.set_phase(Phase::Closing, now_ms);
         }
     }
 
-    /// Three quarters of the interval after the older of the last signs of life in the two directions.
-    fn ping_due_ms(&self) -> u64 {
-        let early_ms = self.limits.ping_interval_ms * 3 / 4;
-        let silent_since_ms = self.last_sent_ms.min(self.last_received_ms);
-        silent_since_ms.max(self.last_ping_ms).saturating_add(early_ms)
+    /// When to ping because the server has been silent, and when to give it up (`spec/protocol.md`, section 8).
+    fn silence_deadlines(&self) -> Option<(u64, u64)> {
+        if self.limits.ping_interval_ms == 0 {
+            return None;
+        }
+        let patience_ms = self.limits.ping_interval_ms + SILENCE_MARGIN_MS;
+        let ping_at_ms = self.last_received_ms.saturating_add(patience_ms);
+        let idle_at_ms = ping_at_ms.saturating_add(patience_ms);
+        // One ping is enough; after it only the end of the patience counts.
+        let was_pinged = self.last_ping_ms >= ping_at_ms;
+        Some((if was_pinged { u64::MAX } else { ping_at_ms }, idle_at_ms))
     }
 
     fn check_ready(&self, acknowledge: bool) -> Result<(), CommandError> {

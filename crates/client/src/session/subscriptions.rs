@@ -25,6 +25,8 @@ pub(super) struct Subscription {
     /// To be asked for again at this time, after a temporary refusal.
     pub(super) retry_at_ms: Option<u64>,
     pub(super) refusals: u32,
+    /// Caught-up is to be told once the gap that is due has come.
+    pub(super) caught_up_due: bool,
 }
 
 /// All of them, by number: the order of asking.
@@ -39,6 +41,24 @@ pub(super) struct Subscriptions {
 /// Whether a name is a filter with wildcards.
 pub(super) fn is_wild(filter: &str) -> bool {
     filter.split('/').any(|level| level == "+" || level == "#")
+}
+
+/// Whether a filter matches a topic: `+` is any one level, a last `#` the parent and everything below, and a filter
+/// that begins with a wildcard matches no topic that begins with `$`.
+pub fn filter_matches(filter: &str, topic: &str) -> bool {
+    if topic.starts_with('$') && filter.starts_with(['+', '#']) {
+        return false;
+    }
+    let mut topic_levels = topic.split('/');
+    for level in filter.split('/') {
+        match (level, topic_levels.next()) {
+            ("#", _) => return true,
+            ("+", Some(_)) => {}
+            (wanted, Some(given)) if wanted == given => {}
+            _ => return false,
+        }
+    }
+    topic_levels.next().is_none()
 }
 
 impl Subscriptions {
@@ -65,6 +85,7 @@ impl Subscriptions {
                 alias: None,
                 retry_at_ms: None,
                 refusals: 0,
+                caught_up_due: false,
             },
         );
         Some(self.last_id)
@@ -97,9 +118,15 @@ impl Subscriptions {
         self.by_id.len()
     }
 
-    /// Whether some filter with wildcards is subscribed, so that named messages are expected.
-    pub(super) fn any_wild(&self) -> bool {
-        self.by_id.values().any(|subscription| is_wild(&subscription.filter))
+    /// The filters with wildcards that match `topic`, in the order of asking.
+    pub(super) fn matching(&self, topic: &str) -> Vec<u32> {
+        self.by_id
+            .iter()
+            .filter(|(_, subscription)| {
+                is_wild(&subscription.filter) && filter_matches(&subscription.filter, topic)
+            })
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// The alias now stands for this subscription, whatever it stood for before.
@@ -122,6 +149,7 @@ impl Subscriptions {
             subscription.alias = None;
             subscription.complete = true;
             subscription.retry_at_ms = None;
+            subscription.caught_up_due = false;
             subscription.proof.connection_lost();
         }
     }
@@ -135,7 +163,10 @@ impl Subscriptions {
 
     /// When the next refused subscription is to be asked for again.
     pub(super) fn next_retry_ms(&self) -> Option<u64> {
-        self.by_id.values().filter_map(|subscription| subscription.retry_at_ms).min()
+        self.by_id
+            .values()
+            .filter_map(|subscription| subscription.retry_at_ms)
+            .min()
     }
 
     /// Takes those whose time has come.
@@ -176,14 +207,20 @@ impl Subscription {
     }
 }
 
-/// The owned form of what came for `subscription`.
+/// The owned form of what came for these subscriptions.
 pub(super) fn message_of(
-    subscription: Option<u32>,
+    subscriptions: &[u32],
     topic: Arc<str>,
     message: &wire::native::NamedMessage<'_>,
 ) -> Message {
     Message {
-        subscription: subscription.map(SubscriptionId),
+        subscription: subscriptions.first().copied().map(SubscriptionId),
+        also: subscriptions
+            .iter()
+            .skip(1)
+            .copied()
+            .map(SubscriptionId)
+            .collect(),
         topic,
         position: message.position,
         prev: message.prev,

@@ -1,0 +1,448 @@
+//! The blocking client: one thread that owns the socket and the session, and handles for everybody else.
+//!
+//! Place: the application's side of the session. The thread waits in `net`'s poll; commands reach it by a bounded
+//! queue and a wake-up, events leave by a bounded queue. When the application does not take events, the thread stops
+//! reading the socket, so that the backpressure reaches the server instead of this process's memory.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use net::Wake;
+use net::kernel::Waker;
+use wire::native::Start;
+
+use crate::backoff::BackoffSettings;
+use crate::session::{
+    CommandError, Counters, Event, HistoryOptions, HistoryPage, PublishOptions, Published,
+    ServerError, Settings, SubscriptionId,
+};
+use crate::shell;
+use crate::url::{Endpoint, InvalidUrl};
+
+/// How a client connects and how much it holds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the node is, several for several nodes: tried in turn.
+    pub urls: Vec<String>,
+    /// The session's settings.
+    pub session: Settings,
+    /// Delays between attempts.
+    pub backoff: BackoffSettings,
+    /// How long one connect may take, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// How long [`Client::close`] waits for answers that are due, in milliseconds.
+    pub close_timeout_ms: u64,
+    /// Events that wait for the application; beyond that the socket is not read.
+    pub events_max: usize,
+    /// Commands that wait for the thread; beyond that a call blocks.
+    pub commands_max: usize,
+    /// Bytes that wait for the socket; beyond that no further command is taken.
+    pub output_bytes_max: usize,
+}
+
+impl Options {
+    /// The defaults, for one URL.
+    pub fn new(url: impl Into<String>) -> Options {
+        Options {
+            urls: vec![url.into()],
+            session: Settings::default(),
+            backoff: BackoffSettings::default(),
+            connect_timeout_ms: 10_000,
+            close_timeout_ms: 5_000,
+            events_max: 1024,
+            commands_max: 1024,
+            output_bytes_max: 1024 * 1024,
+        }
+    }
+}
+
+/// Why a client cannot be made.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// A URL cannot be used, or there is none.
+    Url(InvalidUrl),
+    /// There are no URLs.
+    NoUrl,
+    /// No thread or descriptor to be had.
+    Resources(io::Error),
+}
+
+impl std::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConnectError::Url(error) => write!(f, "{error}"),
+            ConnectError::NoUrl => f.write_str("no URL was given"),
+            ConnectError::Resources(error) => write!(f, "the client cannot start: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// Why a request has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// The server refused; nothing was done.
+    Refused(ServerError),
+    /// The connection was lost before the answer came: it may have been done or not. The client does not repeat it;
+    /// an application that may publish twice can.
+    Unknown,
+    /// It cannot be sent at all.
+    Invalid(CommandError),
+    /// The client was closed, or has given up, before it was sent.
+    Closed,
+}
+
+impl std::fmt::Display for RequestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RequestError::Refused(error) => write!(f, "refused: {error}"),
+            RequestError::Unknown => {
+                f.write_str("the connection was lost before the answer; it may have been done")
+            }
+            RequestError::Invalid(error) => write!(f, "{error}"),
+            RequestError::Closed => f.write_str("the client is closed"),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// A connection to a node that comes back by itself. Dropping it closes it.
+///
+/// All methods take `&self`; share it between threads in an `Arc`.
+#[derive(Debug)]
+pub struct Client {
+    commands: SyncSender<Command>,
+    waker: Arc<Waker>,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the thread and the handles share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// The application wants to end.
+    pub(crate) closing: AtomicBool,
+    /// The thread waits for room in the queue of events.
+    pub(crate) stalled: AtomicBool,
+    pub(crate) counters: Mutex<Counters>,
+}
+
+/// The stream of events. Dropping it makes the client discard them.
+#[derive(Debug)]
+pub struct Events {
+    receiver: Receiver<Event>,
+    waker: Arc<Waker>,
+    shared: Arc<Shared>,
+}
+
+/// The answer to a request that is under way.
+#[derive(Debug)]
+#[must_use = "the answer comes here"]
+pub struct Pending<T> {
+    receiver: Receiver<Result<T, RequestError>>,
+}
+
+/// Where an answer goes.
+pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
+
+/// What the handles ask the thread for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Subscribe {
+        filter: String,
+        start: Start,
+        fail_on_gap: bool,
+        reply: Reply<SubscriptionId>,
+    },
+    Unsubscribe(SubscriptionId),
+    Publish {
+        topic: String,
+        payload: Vec<u8>,
+        options: PublishOptions,
+        reply: Option<Reply<Published>>,
+    },
+    History {
+        topic: String,
+        options: HistoryOptions,
+        reply: Reply<HistoryPage>,
+    },
+}
+
+impl Client {
+    /// Starts the client's thread, which connects and goes on connecting. The first event is
+    /// [`Event::Connected`] or [`Event::Disconnected`].
+    ///
+    /// # Errors
+    /// [`ConnectError`]; that no node answers is an event, not an error.
+    pub fn connect(options: Options) -> Result<(Client, Events), ConnectError> {
+        let endpoints = options
+            .urls
+            .iter()
+            .map(|url| Endpoint::parse(url))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(ConnectError::Url)?;
+        if endpoints.is_empty() {
+            return Err(ConnectError::NoUrl);
+        }
+        let waker = Waker::new().map_err(ConnectError::Resources)?;
+        let shared = Arc::new(Shared::default());
+        let (commands, command_receiver) = mpsc::sync_channel(options.commands_max.max(1));
+        let (event_sender, receiver) = mpsc::sync_channel(options.events_max.max(1));
+        let parts = shell::Parts {
+            endpoints,
+            options,
+            waker: waker.clone(),
+            shared: shared.clone(),
+            commands: command_receiver,
+            events: event_sender,
+        };
+        let thread = std::thread::Builder::new()
+            .name("crore-client".to_owned())
+            .spawn(move || shell::run(parts))
+            .map_err(ConnectError::Resources)?;
+        let events = Events {
+            receiver,
+            waker: waker.clone(),
+            shared: shared.clone(),
+        };
+        Ok((
+            Client {
+                commands,
+                waker,
+                shared,
+                thread: Mutex::new(Some(thread)),
+            },
+            events,
+        ))
+    }
+
+    /// Subscribes to a topic or filter. It holds over all reconnects, each time from its cursor.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] or [`RequestError::Closed`]. The server's refusal is
+    /// [`Event::Unsubscribed`].
+    pub fn subscribe(&self, filter: &str, start: Start) -> Result<SubscriptionId, RequestError> {
+        self.subscribe_with(filter, start, false)
+    }
+
+    /// As [`Client::subscribe`]; with `fail_on_gap` the server refuses a position that it cannot continue from, and
+    /// names the one to restart from, instead of announcing a gap.
+    ///
+    /// # Errors
+    /// As [`Client::subscribe`].
+    pub fn subscribe_with(
+        &self,
+        filter: &str,
+        start: Start,
+        fail_on_gap: bool,
+    ) -> Result<SubscriptionId, RequestError> {
+        let (reply, receiver) = mpsc::sync_channel(1);
+        let filter = filter.to_owned();
+        self.send(Command::Subscribe {
+            filter,
+            start,
+            fail_on_gap,
+            reply,
+        })?;
+        Pending { receiver }.wait()
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn unsubscribe(&self, subscription: SubscriptionId) -> Result<(), RequestError> {
+        self.send(Command::Unsubscribe(subscription))
+    }
+
+    /// Publishes one message; blocks only while the queue of commands is full. While there is no connection it waits
+    /// in that queue. The answer comes through the handle.
+    ///
+    /// Messages of one thread on one topic are appended in their order.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn publish(
+        &self,
+        topic: &str,
+        payload: impl Into<Vec<u8>>,
+        options: PublishOptions,
+    ) -> Result<Pending<Published>, RequestError> {
+        let (reply, receiver) = mpsc::sync_channel(1);
+        let (topic, payload) = (topic.to_owned(), payload.into());
+        self.send(Command::Publish {
+            topic,
+            payload,
+            options,
+            reply: Some(reply),
+        })?;
+        Ok(Pending { receiver })
+    }
+
+    /// Publishes one message without asking whether it arrived.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn publish_unacknowledged(
+        &self,
+        topic: &str,
+        payload: impl Into<Vec<u8>>,
+        options: PublishOptions,
+    ) -> Result<(), RequestError> {
+        let (topic, payload) = (topic.to_owned(), payload.into());
+        self.send(Command::Publish {
+            topic,
+            payload,
+            options,
+            reply: None,
+        })
+    }
+
+    /// Asks for one page of a topic's history.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn history(
+        &self,
+        topic: &str,
+        options: HistoryOptions,
+    ) -> Result<Pending<HistoryPage>, RequestError> {
+        let (reply, receiver) = mpsc::sync_channel(1);
+        self.send(Command::History {
+            topic: topic.to_owned(),
+            options,
+            reply,
+        })?;
+        Ok(Pending { receiver })
+    }
+
+    /// What the session has counted so far.
+    pub fn counters(&self) -> Counters {
+        *self
+            .shared
+            .counters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the client: waits for commands and answers that are under way (at most `close_timeout_ms`), says goodbye
+    /// and joins the thread. The stream of events ends. Further calls answer [`RequestError::Closed`].
+    pub fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        self.waker.wake();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // The thread does not panic; if it ever did, there is nothing to save here.
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, command: Command) -> Result<(), RequestError> {
+        if self.shared.closing.load(Ordering::Acquire) {
+            return Err(RequestError::Closed);
+        }
+        self.commands
+            .send(command)
+            .map_err(|_| RequestError::Closed)?;
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Events {
+    /// Waits for the next event; `None` when the client has ended.
+    pub fn next_event(&self) -> Option<Event> {
+        let event = self.receiver.recv().ok();
+        self.taken();
+        event
+    }
+
+    /// Waits for the next event for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`EventsError::Timeout`] when nothing came, [`EventsError::Ended`] when the client has ended.
+    pub fn next_within(&self, timeout: Duration) -> Result<Event, EventsError> {
+        let event = self
+            .receiver
+            .recv_timeout(timeout)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => EventsError::Timeout,
+                RecvTimeoutError::Disconnected => EventsError::Ended,
+            });
+        self.taken();
+        event
+    }
+
+    /// There is room in the queue again; the thread may be waiting for that.
+    fn taken(&self) {
+        if self.shared.stalled.swap(false, Ordering::AcqRel) {
+            self.waker.wake();
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        self.next_event()
+    }
+}
+
+/// Why there is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventsError {
+    /// Nothing came in time.
+    Timeout,
+    /// The client has ended.
+    Ended,
+}
+
+impl std::fmt::Display for EventsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            EventsError::Timeout => "no event came in time",
+            EventsError::Ended => "the client has ended",
+        })
+    }
+}
+
+impl std::error::Error for EventsError {}
+
+impl<T> Pending<T> {
+    /// Waits for the answer.
+    ///
+    /// An application that waits here on the thread that also takes the events must leave room for them
+    /// (`events_max`), as a full queue of events stops the answers too.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn wait(self) -> Result<T, RequestError> {
+        self.receiver.recv().unwrap_or(Err(RequestError::Closed))
+    }
+
+    /// Waits for at most `timeout`; `None` when there is no answer yet, and the handle stays good.
+    pub fn wait_within(&self, timeout: Duration) -> Option<Result<T, RequestError>> {
+        match self.receiver.recv_timeout(timeout) {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(RequestError::Closed)),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a session is told from outside: its settings, the options of commands, and why a command is not taken.
+//!
+//! Place: the session's interface. Pure data.
+
+use wire::native::{Position, TOPIC_BYTES_MAX};
+
+/// How a session behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The bearer token.
+    pub token: Option<String>,
+    /// The client's name, for operators.
+    pub name: Option<String>,
+    /// Seconds between signs of life that we wish; 0 leaves it to the server.
+    pub ping_interval_s: u32,
+    /// The longest message that we take from the server, in bytes.
+    pub message_bytes_max: usize,
+    /// Requests that may wait for their answers.
+    pub inflight_max: usize,
+    /// How long handshake and welcome may take, in milliseconds.
+    pub handshake_timeout_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            token: None,
+            name: None,
+            ping_interval_s: 0,
+            message_bytes_max: 16 * 1024 * 1024,
+            inflight_max: 1024,
+            handshake_timeout_ms: 10_000,
+        }
+    }
+}
+
+/// What to publish beside topic and payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PublishOptions {
+    /// The media type.
+    pub content_type: Option<String>,
+    /// Key and value pairs.
+    pub tags: Vec<(String, String)>,
+    /// Keep it as the topic's retained message; an empty payload then clears it.
+    pub retain: bool,
+}
+
+/// Which part of a topic's history to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// Go on behind this position (before it when `reverse`); without it, from the oldest (newest) record.
+    pub position: Option<Position>,
+    /// Newest first.
+    pub reverse: bool,
+    /// The most messages; 0 leaves it to the server.
+    pub messages_max: u32,
+}
+
+/// Why a command was not taken; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// There is no welcomed connection now.
+    NotConnected,
+    /// [`Settings::inflight_max`] requests wait for their answers.
+    InflightFull,
+    /// A topic or filter has 1 to 255 bytes.
+    TopicLength(usize),
+    /// The payload exceeds what the server takes.
+    MessageTooLarge {
+        /// The server's limit in bytes.
+        bytes_max: u64,
+    },
+    /// The filter is subscribed already.
+    AlreadySubscribed,
+}
+
+impl std::fmt::Display for CommandError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CommandError::NotConnected => f.write_str("not connected"),
+            CommandError::InflightFull => f.write_str("too many requests wait for their answers"),
+            CommandError::TopicLength(bytes) => {
+                write!(
+                    f,
+                    "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}"
+                )
+            }
+            CommandError::MessageTooLarge { bytes_max } => {
+                write!(f, "the server takes payloads up to {bytes_max} bytes")
+            }
+            CommandError::AlreadySubscribed => f.write_str("this filter is subscribed already"),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// When and where the server wants us back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReturnPlan {
+    /// Milliseconds to stay away.
+    pub after_ms: u64,
+    /// Where to, best first; empty for the same address.
+    pub urls: Vec<String>,
+}

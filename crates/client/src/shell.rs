@@ -1,0 +1,558 @@
+//! The client's thread: a loop over `net`'s kernel sockets that feeds the session.
+//!
+//! Place: between the handles and the session. Owns the socket, the clock and the entropy; decides nothing about the
+//! protocol. One turn: poll, read, tick, take commands, write, hand out events and answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
+use net::{Close, Conn, Event as NetEvent, Net, Read, Write};
+use stdx::prng::Prng;
+
+use crate::backoff::Backoff;
+use crate::client::{Command, Options, Reply, RequestError, Shared};
+use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
+use crate::url::Endpoint;
+
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Reads of one turn, so that commands and events get theirs.
+const TURN_READS_MAX: usize = 16;
+
+/// What the thread is made from.
+pub(crate) struct Parts {
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) options: Options,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) events: SyncSender<Event>,
+}
+
+/// Runs until the client is closed or gives up.
+pub(crate) fn run(parts: Parts) {
+    let options = KernelOptions {
+        connections_max: 4,
+        ..KernelOptions::default()
+    };
+    match Kernel::new(options, parts.waker.clone(), Handover::alone()) {
+        Ok(kernel) => Shell::new(parts, kernel).run(),
+        // Without a descriptor for epoll there is nothing but to say so; a full queue cannot be at the start.
+        Err(error) => {
+            let reason = Reason::Network(error.kind());
+            let _ = parts.events.try_send(Event::Disconnected {
+                reason,
+                retry_in_ms: None,
+            });
+        }
+    }
+}
+
+/// The connection's state as far as the socket is concerned.
+#[derive(Clone, Copy, Debug)]
+enum Link {
+    /// None; the next attempt is due at this time.
+    Waiting {
+        until_ms: u64,
+    },
+    /// A connect is under way.
+    Connecting {
+        conn: Conn,
+        since_ms: u64,
+    },
+    Established {
+        conn: Conn,
+        since_ms: u64,
+    },
+}
+
+enum Waiter {
+    Publish(Reply<Published>),
+    History(Reply<HistoryPage>),
+}
+
+struct Shell {
+    kernel: Kernel,
+    session: Session,
+    random: Prng,
+    backoff: Backoff,
+    options: Options,
+    endpoints: Vec<Endpoint>,
+    /// Places that a go-away named, before the configured ones.
+    preferred: VecDeque<Endpoint>,
+    attempt: usize,
+    link: Link,
+    target: (String, String),
+    shared: Arc<Shared>,
+    commands: Receiver<Command>,
+    /// A command that waits for the connection or for room.
+    held: Option<Command>,
+    events: Option<SyncSender<Event>>,
+    /// An event that found the queue full.
+    pending: Option<Event>,
+    waiters: HashMap<u32, Waiter>,
+    readable: bool,
+    writable: bool,
+    started: Instant,
+    closing_since_ms: Option<u64>,
+}
+
+impl Shell {
+    fn new(parts: Parts, kernel: Kernel) -> Shell {
+        let mut random = Prng::new(seed_from_entropy());
+        let session = Session::new(parts.options.session.clone(), seed_from_entropy());
+        let attempt = random.below(parts.endpoints.len() as u64) as usize;
+        Shell {
+            kernel,
+            session,
+            random,
+            backoff: Backoff::new(parts.options.backoff),
+            options: parts.options,
+            endpoints: parts.endpoints,
+            preferred: VecDeque::new(),
+            attempt,
+            link: Link::Waiting { until_ms: 0 },
+            target: Default::default(),
+            shared: parts.shared,
+            commands: parts.commands,
+            held: None,
+            events: Some(parts.events),
+            pending: None,
+            waiters: HashMap::new(),
+            readable: false,
+            writable: false,
+            started: Instant::now(),
+            closing_since_ms: None,
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Vec::new();
+        let mut buffer = vec![0; RECEIVE_BYTES];
+        loop {
+            let timeout = self.timeout();
+            if self.kernel.poll(timeout, &mut events).is_err() {
+                break;
+            }
+            for event in events.drain(..) {
+                self.net_event(event);
+            }
+            if let Link::Waiting { until_ms } = self.link
+                && self.now_ms() >= until_ms
+            {
+                self.connect();
+            }
+            self.read(&mut buffer);
+            self.tick();
+            self.leave_when_asked();
+            self.take_commands();
+            self.write();
+            self.hand_out();
+            if self.given_up() || self.close_is_done() {
+                break;
+            }
+        }
+        self.say_goodbye();
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if self.readable && self.pending.is_none() {
+            return Some(Duration::ZERO);
+        }
+        let link = match self.link {
+            Link::Waiting { until_ms } => Some(until_ms),
+            Link::Connecting { since_ms, .. } => Some(since_ms + self.options.connect_timeout_ms),
+            Link::Established { .. } => self.session.next_deadline_ms(),
+        };
+        let closing = self
+            .closing_since_ms
+            .map(|since| since + self.options.close_timeout_ms);
+        let next_ms = [link, closing]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|ms| *ms < u64::MAX)?;
+        // Rounded up, as a wait that ends a little early would spin.
+        Some(Duration::from_millis(
+            next_ms.saturating_sub(self.now_ms()) + 1,
+        ))
+    }
+
+    fn net_event(&mut self, event: NetEvent) {
+        let ours = match self.link {
+            Link::Connecting { conn, .. } | Link::Established { conn, .. } => Some(conn),
+            Link::Waiting { .. } => None,
+        };
+        match event {
+            NetEvent::Connected(conn) if Some(conn) == ours => {
+                let now_ms = self.now_ms();
+                self.link = Link::Established {
+                    conn,
+                    since_ms: now_ms,
+                };
+                self.writable = true;
+                self.session
+                    .connected(&self.target.0, &self.target.1, now_ms);
+            }
+            NetEvent::Readable(conn) if Some(conn) == ours => self.readable = true,
+            NetEvent::Writable(conn) if Some(conn) == ours => self.writable = true,
+            NetEvent::Closed { conn, reason } if Some(conn) == ours => {
+                self.lost(Reason::Network(reason));
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins the next attempt.
+    fn connect(&mut self) {
+        let endpoint = match self.preferred.pop_front() {
+            Some(endpoint) => endpoint,
+            None => {
+                let place = self.attempt % self.endpoints.len();
+                self.attempt = self.attempt.wrapping_add(1);
+                self.endpoints[place].clone()
+            }
+        };
+        self.target = (endpoint.authority(), endpoint.target.clone());
+        let addresses: Vec<SocketAddr> = (endpoint.host.as_str(), endpoint.port)
+            .to_socket_addrs()
+            .map(Iterator::collect)
+            .unwrap_or_default();
+        if addresses.is_empty() {
+            return self.lost(Reason::NameNotFound);
+        }
+        // Over the attempts every address of a name gets its turn.
+        let turn = self.backoff.attempts() as usize % addresses.len();
+        match self
+            .kernel
+            .connect(addresses[turn], &ConnectOptions::default())
+        {
+            Ok(conn) => {
+                self.link = Link::Connecting {
+                    conn,
+                    since_ms: self.now_ms(),
+                }
+            }
+            Err(error) => self.lost(Reason::Network(error.kind())),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) {
+        for _ in 0..TURN_READS_MAX {
+            let Link::Established { conn, .. } = self.link else {
+                return;
+            };
+            // Events that nobody takes stop the reading: this is the backpressure.
+            if !self.readable || self.pending.is_some() {
+                return;
+            }
+            let now_ms = self.now_ms();
+            match self.kernel.read(conn, buffer) {
+                Read::Data(bytes) => {
+                    self.readable = bytes == buffer.len();
+                    if let Err(reason) = self.session.receive(&mut buffer[..bytes], now_ms) {
+                        self.write();
+                        return self.lost(reason);
+                    }
+                    self.hand_out();
+                }
+                Read::Blocked => self.readable = false,
+                Read::Ended => return self.lost(Reason::Ended),
+                Read::Failed(kind) => return self.lost(Reason::Network(kind)),
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let now_ms = self.now_ms();
+        match self.link {
+            Link::Connecting { since_ms, .. }
+                if now_ms >= since_ms + self.options.connect_timeout_ms =>
+            {
+                self.lost(Reason::Network(std::io::ErrorKind::TimedOut));
+            }
+            Link::Established { .. } => {
+                if let Err(reason) = self.session.tick(now_ms) {
+                    self.lost(reason);
+                }
+            }
+            _ => {}
+        }
+        if self.closing_since_ms.is_none() && self.shared.closing.load(Ordering::Acquire) {
+            self.closing_since_ms = Some(now_ms);
+        }
+    }
+
+    /// The server wants us elsewhere or later: as soon as nothing is in flight we go.
+    fn leave_when_asked(&mut self) {
+        let (Some(plan), 0) = (self.session.return_plan(), self.session.inflight()) else {
+            return;
+        };
+        let (after_ms, urls) = (plan.after_ms, plan.urls.clone());
+        let Some(reason) = self.session.return_reason() else {
+            return;
+        };
+        self.preferred = urls
+            .iter()
+            .filter_map(|url| Endpoint::parse(url).ok())
+            .collect();
+        self.session.close(self.now_ms());
+        self.write();
+        self.lost_until(reason, after_ms);
+    }
+
+    fn take_commands(&mut self) {
+        loop {
+            if self.session.output().len() >= self.options.output_bytes_max {
+                return;
+            }
+            let command = match self.held.take() {
+                Some(command) => command,
+                None => match self.commands.try_recv() {
+                    Ok(command) => command,
+                    Err(_) => return,
+                },
+            };
+            let wants_room = match &command {
+                Command::Publish { reply: None, .. } => !self.session.is_ready(),
+                Command::Publish { .. } | Command::History { .. } => !self.session.has_room(),
+                Command::Subscribe { .. } | Command::Unsubscribe(_) => false,
+            };
+            if wants_room {
+                self.held = Some(command);
+                return;
+            }
+            self.carry_out(command);
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        // A handle that was dropped does not want its answer: a failed reply is no failure.
+        match command {
+            Command::Subscribe {
+                filter,
+                start,
+                fail_on_gap,
+                reply,
+            } => {
+                let result = self.session.subscribe(&filter, start, fail_on_gap);
+                let _ = reply.try_send(result.map_err(RequestError::Invalid));
+            }
+            Command::Unsubscribe(subscription) => self.session.unsubscribe(subscription),
+            Command::Publish {
+                topic,
+                payload,
+                options,
+                reply,
+            } => {
+                let result = self
+                    .session
+                    .publish(&topic, &payload, &options, reply.is_some());
+                match (result, reply) {
+                    (Ok(request), Some(reply)) => {
+                        self.waiters.insert(request, Waiter::Publish(reply));
+                    }
+                    (Err(error), Some(reply)) => {
+                        let _ = reply.try_send(Err(RequestError::Invalid(error)));
+                    }
+                    (_, None) => {}
+                }
+            }
+            Command::History {
+                topic,
+                options,
+                reply,
+            } => match self.session.history(&topic, &options) {
+                Ok(request) => {
+                    self.waiters.insert(request, Waiter::History(reply));
+                }
+                Err(error) => {
+                    let _ = reply.try_send(Err(RequestError::Invalid(error)));
+                }
+            },
+        }
+    }
+
+    fn write(&mut self) {
+        let Link::Established { conn, .. } = self.link else {
+            return;
+        };
+        while self.writable && !self.session.output().is_empty() {
+            let offered = self.session.output().len();
+            match self
+                .kernel
+                .write(conn, &[IoSlice::new(self.session.output())])
+            {
+                Write::Wrote(bytes) => {
+                    self.session.written(bytes);
+                    self.writable = bytes == offered;
+                }
+                Write::Blocked => self.writable = false,
+                Write::Failed(kind) => return self.lost(Reason::Network(kind)),
+            }
+        }
+    }
+
+    /// Gives events to the application and answers to their waiters.
+    fn hand_out(&mut self) {
+        // First, so that whoever has an event finds it counted.
+        let counters = self.session.counters();
+        *self
+            .shared
+            .counters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = counters;
+        while let Some((request, answer)) = self.session.take_answer() {
+            match (self.waiters.remove(&request), answer) {
+                (Some(Waiter::Publish(reply)), Answer::Published(published)) => {
+                    let _ = reply.try_send(Ok(published));
+                }
+                (Some(Waiter::History(reply)), Answer::History(page)) => {
+                    let _ = reply.try_send(Ok(page));
+                }
+                (Some(Waiter::Publish(reply)), answer) => {
+                    let _ = reply.try_send(Err(failure(answer)));
+                }
+                (Some(Waiter::History(reply)), answer) => {
+                    let _ = reply.try_send(Err(failure(answer)));
+                }
+                (None, _) => {}
+            }
+        }
+        while let Some(event) = self.pending.take().or_else(|| self.session.take_event()) {
+            let Some(events) = &self.events else { continue };
+            // Said before the second attempt, so that a consumer that made room in between wakes us.
+            let event = match events.try_send(event) {
+                Ok(()) => continue,
+                Err(TrySendError::Disconnected(_)) => {
+                    self.events = None;
+                    continue;
+                }
+                Err(TrySendError::Full(event)) => event,
+            };
+            self.shared.stalled.store(true, Ordering::Release);
+            match events.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Disconnected(_)) => self.events = None,
+                Err(TrySendError::Full(event)) => {
+                    // Whoever closes does not take events any more.
+                    if self.closing_since_ms.is_none() {
+                        self.pending = Some(event);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection is gone; plans the next attempt.
+    fn lost(&mut self, reason: Reason) {
+        let lasted_ms = match self.link {
+            Link::Established { since_ms, .. } => self.now_ms() - since_ms,
+            _ => 0,
+        };
+        let mut delay_ms = self.backoff.next_ms(lasted_ms, &mut self.random);
+        if let Reason::HandshakeRefused {
+            retry_after_s: Some(seconds),
+            ..
+        } = reason
+        {
+            // What the server asks for counts up to an hour, with jitter on top of it.
+            delay_ms += seconds.min(3_600) * 1_000;
+        }
+        // A go-away that was overtaken by the end of the connection still holds.
+        if let Some(plan) = self.session.return_plan() {
+            delay_ms = plan.after_ms;
+            self.preferred = plan
+                .urls
+                .iter()
+                .filter_map(|url| Endpoint::parse(url).ok())
+                .collect();
+        }
+        self.lost_until(reason, delay_ms);
+    }
+
+    fn lost_until(&mut self, reason: Reason, delay_ms: u64) {
+        if let Link::Connecting { conn, .. } | Link::Established { conn, .. } = self.link {
+            self.kernel.close(conn, Close::Graceful);
+        }
+        self.readable = false;
+        self.writable = false;
+        let reconnects = reason.reconnects();
+        self.link = Link::Waiting {
+            until_ms: if reconnects {
+                self.now_ms().saturating_add(delay_ms)
+            } else {
+                u64::MAX
+            },
+        };
+        self.session
+            .disconnected(reason, reconnects.then_some(delay_ms));
+    }
+
+    /// There will be no further attempt and everything has been told.
+    fn given_up(&self) -> bool {
+        matches!(self.link, Link::Waiting { until_ms: u64::MAX }) && self.pending.is_none()
+    }
+
+    fn close_is_done(&mut self) -> bool {
+        let Some(since_ms) = self.closing_since_ms else {
+            return false;
+        };
+        let is_idle = self.held.is_none()
+            && self.session.inflight() == 0
+            && self.session.output().is_empty()
+            && self
+                .commands
+                .try_recv()
+                .map(|command| self.held = Some(command))
+                .is_err();
+        is_idle || self.now_ms() >= since_ms + self.options.close_timeout_ms
+    }
+
+    fn say_goodbye(&mut self) {
+        if let Link::Established { conn, .. } = self.link {
+            self.session.close(self.now_ms());
+            self.write();
+            self.kernel.close(conn, Close::Graceful);
+        }
+        // The close is carried out by the poll; its events concern nobody any more.
+        let _ = self.kernel.poll(Some(Duration::ZERO), &mut Vec::new());
+        self.session.disconnected(Reason::Ended, None);
+        while let Some((request, _)) = self.session.take_answer() {
+            match self.waiters.remove(&request) {
+                Some(Waiter::Publish(reply)) => {
+                    let _ = reply.try_send(Err(RequestError::Unknown));
+                }
+                Some(Waiter::History(reply)) => {
+                    let _ = reply.try_send(Err(RequestError::Unknown));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+fn failure(answer: Answer) -> RequestError {
+    match answer {
+        Answer::Refused(error) => RequestError::Refused(error),
+        _ => RequestError::Unknown,
+    }
+}
+
+/// From the operating system's generator, by way of the standard library's keys for hash maps.
+fn seed_from_entropy() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
+}

@@ -1,0 +1,375 @@
+//! A node small enough to be obviously right: one partition in a list, and one conversation per connection.
+//!
+//! It is made from the codecs only, so that the client is tested against the specification and not against the server.
+#![allow(dead_code)] // each test file uses its part
+
+use std::collections::BTreeMap;
+
+use wire::Step;
+use wire::http::{HeadLimits, HeadScan, Request};
+use wire::native::{
+    Attributes, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway, HistoryPage,
+    HistoryRecord, Message, NamedMessage, PlainTopic, Position, Published, Reference, Retained,
+    ServerFrame, Start, Subscribed, Unsubscribed, Welcome,
+};
+use wire::websocket::handshake::Upgrade;
+use wire::websocket::{Assembler, Event, Opcode, Role, frame};
+
+pub const EPOCH: u64 = 7;
+
+/// One record of the only partition.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub offset: u64,
+    pub prev: u64,
+    pub topic: String,
+    pub payload: Vec<u8>,
+}
+
+/// The log.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub epoch: u64,
+    pub head: u64,
+    pub records: Vec<Record>,
+    /// Everything up to here was thrown away.
+    pub evicted_through: u64,
+    pub ping_interval_s: u32,
+    /// Publishes are appended and not answered.
+    pub is_mute: bool,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node {
+            epoch: EPOCH,
+            head: 0,
+            records: Vec::new(),
+            evicted_through: 0,
+            ping_interval_s: 25,
+            is_mute: false,
+        }
+    }
+}
+
+impl Node {
+    /// Appends and answers the record. Offsets have holes, as other topics share the partition.
+    pub fn publish(&mut self, topic: &str, payload: &[u8]) -> Record {
+        let prev = self
+            .records
+            .iter()
+            .rev()
+            .find(|record| record.topic == topic)
+            .map_or(self.evicted_through, |record| record.offset);
+        self.head += 3;
+        let record = Record {
+            offset: self.head,
+            prev,
+            topic: topic.to_owned(),
+            payload: payload.to_vec(),
+        };
+        self.records.push(record.clone());
+        record
+    }
+
+    /// Throws away everything up to `offset`.
+    pub fn evict(&mut self, offset: u64) {
+        self.records.retain(|record| record.offset > offset);
+        self.evicted_through = self.evicted_through.max(offset);
+    }
+}
+
+/// One connection's state at the node.
+#[derive(Default)]
+pub struct Conversation {
+    is_upgraded: bool,
+    input: Vec<u8>,
+    aliases: BTreeMap<String, (u32, u32)>,
+    filters: Vec<(u32, String)>,
+    assembler: Assembler,
+    /// WebSocket frames to the client, one by one.
+    pub out: Vec<Vec<u8>>,
+    /// The client has closed with this code.
+    pub closed: Option<u16>,
+    pub pongs: Vec<u64>,
+}
+
+impl Conversation {
+    pub fn receive(&mut self, bytes: &[u8], node: &mut Node) {
+        self.input.extend_from_slice(bytes);
+        if !self.is_upgraded {
+            let mut scan = HeadScan::new();
+            let step = Request::decode(&self.input, &mut scan, &HeadLimits::default());
+            let Step::Done {
+                value: request,
+                consumed,
+            } = step.expect("a valid head")
+            else {
+                return;
+            };
+            let upgrade = Upgrade::check(&request).expect("an upgrade");
+            let chosen = upgrade.choose_subprotocol(&["crore.v1"]).expect("offered");
+            let mut head = Vec::new();
+            upgrade.encode_response(&mut head, Some(chosen));
+            self.out.push(head);
+            self.input.drain(..consumed);
+            self.is_upgraded = true;
+        }
+        let mut input = std::mem::take(&mut self.input);
+        let mut consumed = 0;
+        let mut assembly = Vec::new();
+        loop {
+            let mut assembler = self.assembler;
+            let step = assembler
+                .decode(&mut input[consumed..], Role::Server, 1 << 24, &mut assembly)
+                .expect("frames");
+            let Step::Done {
+                value,
+                consumed: bytes,
+            } = step
+            else {
+                break;
+            };
+            consumed += bytes;
+            match value {
+                Event::Binary(payload) => {
+                    let payload = payload.to_vec();
+                    self.frame(&ClientFrame::decode(&payload).expect("a frame"), node);
+                }
+                Event::Close(close) => self.closed = Some(close.code.map_or(1005, |code| code.0)),
+                _ => {}
+            }
+            if consumed == input.len() {
+                break;
+            }
+        }
+        self.input = input.split_off(consumed);
+    }
+
+    fn frame(&mut self, frame: &ClientFrame<'_>, node: &mut Node) {
+        match frame {
+            ClientFrame::Hello(hello) => self.send(&ServerFrame::Welcome(Welcome {
+                connection: 1,
+                ping_interval_s: if hello.ping_interval_s > 0 {
+                    hello.ping_interval_s
+                } else {
+                    node.ping_interval_s
+                },
+                time_ms: 0,
+                frame_bytes_max: 1 << 20,
+                message_bytes_max: 1 << 16,
+                subscriptions_per_session_max: 100,
+                node: Some("fake"),
+            })),
+            ClientFrame::Subscribe(subscribe) => {
+                for item in subscribe.items {
+                    let request = item.request.expect("a valid item");
+                    self.subscribe(item.subscription, request.filter, request.start, node);
+                }
+            }
+            ClientFrame::Unsubscribe(unsubscribe) => {
+                for subscription in unsubscribe.subscriptions {
+                    self.aliases
+                        .retain(|_, (number, _)| *number != subscription);
+                    self.filters.retain(|(number, _)| *number != subscription);
+                    self.send(&ServerFrame::Unsubscribed(Unsubscribed {
+                        subscription,
+                        code: 0,
+                    }));
+                }
+            }
+            ClientFrame::Publish(publish) if publish.topic == "forbidden" => {
+                let reference = Reference::Request(publish.request);
+                self.send(&ServerFrame::Error(ErrorFrame::new(
+                    reference,
+                    ErrorCode::Forbidden,
+                )));
+            }
+            ClientFrame::Publish(publish) => {
+                let record = node.publish(publish.topic, publish.payload);
+                if publish.request != 0 && !node.is_mute {
+                    self.send(&ServerFrame::Published(Published {
+                        request: publish.request,
+                        position: Position {
+                            epoch: node.epoch,
+                            offset: record.offset,
+                        },
+                        duplicate: false,
+                    }));
+                }
+                self.deliver(&record, node);
+            }
+            ClientFrame::History(history) => {
+                let records: Vec<HistoryRecord<'_>> = node
+                    .records
+                    .iter()
+                    .filter(|record| record.topic == history.topic)
+                    .map(|record| HistoryRecord {
+                        offset: record.offset,
+                        prev: record.prev,
+                        time_ms: 5,
+                        retained: Retained::No,
+                        attributes: Attributes::default(),
+                        payload: &record.payload,
+                    })
+                    .collect();
+                self.send(&ServerFrame::HistoryPage(HistoryPage {
+                    request: history.request,
+                    epoch: node.epoch,
+                    head: node.head,
+                    more: false,
+                    reverse: false,
+                    gap: None,
+                    records: records.as_slice().into(),
+                }));
+            }
+            ClientFrame::Ping(token) => self.send(&ServerFrame::Pong(*token)),
+            ClientFrame::Pong(token) => self.pongs.push(*token),
+            ClientFrame::Credit(_) => {}
+        }
+    }
+
+    fn subscribe(&mut self, subscription: u32, filter: &str, start: Start, node: &Node) {
+        if filter == "forbidden" {
+            let reference = Reference::Subscription(subscription);
+            return self.send(&ServerFrame::Error(ErrorFrame::new(
+                reference,
+                ErrorCode::Forbidden,
+            )));
+        }
+        if filter.contains(['+', '#']) {
+            self.filters.push((subscription, filter.to_owned()));
+            let answer = Subscribed {
+                subscription,
+                replaying: false,
+                plain: None,
+            };
+            return self.send(&ServerFrame::Subscribed(answer));
+        }
+        let alias = self.aliases.len() as u32 + 1;
+        self.aliases
+            .insert(filter.to_owned(), (subscription, alias));
+        let of_topic: Vec<&Record> = node
+            .records
+            .iter()
+            .filter(|record| record.topic == filter)
+            .collect();
+        let (through, gap) = match start {
+            Start::Live => (node.head, None),
+            Start::Since(position) if position.epoch != node.epoch => {
+                (node.evicted_through, Some(GapReason::UnknownEpoch))
+            }
+            Start::Since(position) if position.offset < node.evicted_through => {
+                (node.evicted_through, Some(GapReason::Evicted))
+            }
+            Start::Since(position) => (position.offset, None),
+            Start::Last(count) => {
+                let first = of_topic.len().saturating_sub(count as usize);
+                (
+                    of_topic
+                        .get(first)
+                        .map_or(node.head, |record| record.offset - 1),
+                    None,
+                )
+            }
+            Start::Snapshot => (
+                of_topic
+                    .last()
+                    .map_or(node.head, |record| record.offset - 1),
+                None,
+            ),
+        };
+        let replaying = start != Start::Live;
+        let through = Position {
+            epoch: node.epoch,
+            offset: through,
+        };
+        let plain = Some(PlainTopic { alias, through });
+        self.send(&ServerFrame::Subscribed(Subscribed {
+            subscription,
+            replaying,
+            plain,
+        }));
+        if let Some(reason) = gap {
+            let from = match start {
+                Start::Since(position) if position.epoch == node.epoch => position.offset,
+                _ => 0,
+            };
+            let (epoch, to) = (node.epoch, through.offset);
+            self.send(&ServerFrame::Gap(Gap {
+                subscription,
+                epoch,
+                from,
+                to,
+                reason,
+            }));
+        }
+        if replaying {
+            for record in of_topic {
+                if record.offset > through.offset {
+                    self.send_message(alias, record);
+                }
+            }
+            let through = node.head;
+            self.send(&ServerFrame::CaughtUp(CaughtUp {
+                subscription,
+                through,
+            }));
+        }
+    }
+
+    /// Delivers a record that was just published.
+    pub fn deliver(&mut self, record: &Record, node: &Node) {
+        if let Some((_, alias)) = self.aliases.get(&record.topic).copied() {
+            self.send_message(alias, record);
+        }
+        let matches =
+            |(_, filter): &(u32, String)| client::session::filter_matches(filter, &record.topic);
+        if self.filters.iter().any(matches) {
+            self.send(&ServerFrame::NamedMessage(NamedMessage {
+                topic: &record.topic,
+                position: Position {
+                    epoch: node.epoch,
+                    offset: record.offset,
+                },
+                prev: record.prev,
+                retained: Retained::No,
+                attributes: Attributes::default(),
+                payload: &record.payload,
+            }));
+        }
+    }
+
+    fn send_message(&mut self, alias: u32, record: &Record) {
+        self.send(&ServerFrame::Message(Message {
+            alias,
+            offset: record.offset,
+            prev: record.prev,
+            retained: Retained::No,
+            attributes: Attributes::default(),
+            payload: &record.payload,
+        }));
+    }
+
+    pub fn go_away(&mut self, return_after_ms: u64, urls: &[&str]) {
+        self.send(&ServerFrame::GoAway(GoAway {
+            code: 3000,
+            return_after_ms,
+            urls: urls.into(),
+        }));
+    }
+
+    pub fn send(&mut self, server_frame: &ServerFrame<'_>) {
+        let mut payload = Vec::new();
+        server_frame.encode(&mut payload);
+        let mut bytes = Vec::new();
+        frame::encode(&mut bytes, true, Opcode::Binary, &payload, None);
+        self.out.push(bytes);
+    }
+
+    pub fn send_close(&mut self, code: u16) {
+        let mut bytes = Vec::new();
+        frame::encode(&mut bytes, true, Opcode::Close, &code.to_be_bytes(), None);
+        self.out.push(bytes);
+    }
+}
