@@ -337,20 +337,27 @@ fn wall_clock_jumps() {
         Setup::default(),
         "
         pub a 1 ack
+            e0 published 7:1
         time -500000
         pump
         pub a 2 ack
+            e0 published 7:2
         deadline
+            -498999
         count
+            topics 1 records 2 retained 0 indexes 0 lagging 0
         time +400
         pub a 3
         time +601
         pump
         count
+            topics 1 records 1 retained 0 indexes 0 lagging 0
         time +400
         pump
         count
+            topics 0 records 0 retained 0 indexes 0 lagging 0
         deadline
+            none
         ",
     );
 }

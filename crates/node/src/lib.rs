@@ -1,1 +1,12 @@
-//! node
+//! A node: the reactor over a network, mailboxes between shards, and their wiring into threads.
+//!
+//! The binary runs it on kernel sockets ([`start`]); the simulator runs [`reactor::Reactor`] on its own network,
+//! mailboxes and clock.
+#![forbid(unsafe_code)]
+
+pub mod mailbox;
+mod memory;
+pub mod reactor;
+mod running;
+
+pub use running::{Node, NodeOptions, NodeStatistics, StartError, start};

@@ -14,9 +14,11 @@ mod liveness;
 mod outbox;
 mod ring;
 mod slots;
+mod statistics;
 mod subscriptions;
 
 pub use outbox::Written;
+pub use statistics::EdgeStatistics;
 
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
@@ -87,61 +89,6 @@ pub struct Outputs {
     pub closes: Vec<(Key, bool)>,
     /// Connections that may be read again and had something to read when that was not wanted.
     pub readable: Vec<Key>,
-}
-
-/// Counters and gauges of one edge, since its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct EdgeStatistics {
-    /// Connections accepted.
-    pub accepted: u64,
-    /// Connections ended, for whatever reason.
-    pub closed: u64,
-    /// Connections now.
-    pub connections: u64,
-    /// Of these: native sessions.
-    pub native_sessions: u64,
-    /// Of these: event streams.
-    pub event_streams: u64,
-    /// Of these: echo sessions.
-    pub echo_sessions: u64,
-    /// Subscriptions now.
-    pub subscriptions: u64,
-    /// Subscriptions refused.
-    pub subscriptions_refused: u64,
-    /// Distinct filters now.
-    pub filters: u64,
-    /// HTTP requests.
-    pub http_requests: u64,
-    /// HTTP answers of 400 and above.
-    pub http_errors: u64,
-    /// Frames and WebSocket messages that broke their protocol.
-    pub protocol_errors: u64,
-    /// Publications received from clients.
-    pub publishes: u64,
-    /// Messages handed to connections (each receiver counts).
-    pub delivered: u64,
-    /// Messages for filters that were left out, with an announcement.
-    pub skipped: u64,
-    /// Times that a subscription fell behind what the ring keeps.
-    pub lagging: u64,
-    /// Pages read for replaying and lagging subscriptions.
-    pub pages: u64,
-    /// Gaps announced.
-    pub gaps: u64,
-    /// Connections closed because they did not drain.
-    pub slow_closed: u64,
-    /// Connections whose first request did not arrive in time.
-    pub handshake_timeouts: u64,
-    /// Connections closed because they did not answer pings.
-    pub ping_timeouts: u64,
-    /// Pings sent.
-    pub pings: u64,
-    /// Bytes received.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Bytes owned by blocked connections now.
-    pub pinned_bytes: u64,
 }
 
 /// What is on its way to one home.

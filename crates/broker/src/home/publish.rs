@@ -120,8 +120,11 @@ impl Home {
         let placed = loop {
             match self.append_once(now_ms, local, publication, &attributes, flags, memory) {
                 Ok(placed) => break placed,
-                // The port may bound more than this log. Its oldest segment is what the log's bounds would drop next.
-                Err(Code::MemoryFull) if self.evict_oldest(share, memory, out) => {}
+                // The port may bound more than this log; its oldest segment is what would go next anyway. But nothing
+                // goes for a record that could not be taken even then.
+                Err(Code::MemoryFull)
+                    if self.allocated_bytes(share) >= needed
+                        && self.evict_oldest(share, memory, out) => {}
                 Err(code) => return Err(code),
             }
         };
@@ -234,6 +237,13 @@ impl Home {
         let after = record.map_or(0, |record| record.len() as u64);
         let share = &mut self.shares[share];
         share.retained_bytes = share.retained_bytes - before + after;
+    }
+
+    /// Memory that the segments of a log take here.
+    fn allocated_bytes(&self, share: usize) -> u64 {
+        let partitions = self.shares[share].partitions.clone();
+        let logs = partitions.map(|local| &self.partitions[local as usize].log);
+        logs.map(|log| log.allocated_bytes() as u64).sum()
     }
 
     fn retained_bytes_of(&self, topic: u32) -> u64 {

@@ -93,3 +93,41 @@ impl HomeRefusals {
             + self.other
     }
 }
+
+impl std::ops::AddAssign for HomeStatistics {
+    fn add_assign(&mut self, other: HomeStatistics) {
+        self.topics += other.topics;
+        self.topics_bytes += other.topics_bytes;
+        self.indexes += other.indexes;
+        self.filters += other.filters;
+        self.records += other.records;
+        self.log_bytes += other.log_bytes;
+        self.index_bytes += other.index_bytes;
+        self.retained += other.retained;
+        self.retained_bytes += other.retained_bytes;
+        self.lagging_streams += other.lagging_streams;
+        self.published += other.published;
+        self.delivered += other.delivered;
+        self.lagged += other.lagged;
+        self.refused += other.refused;
+        self.evicted_segments += other.evicted_segments;
+        self.evicted_records += other.evicted_records;
+        self.forgotten += other.forgotten;
+        self.gaps += other.gaps;
+        self.stream_gaps += other.stream_gaps;
+        self.pages_read += other.pages_read;
+        self.histories_read += other.histories_read;
+    }
+}
+
+impl std::ops::AddAssign for HomeRefusals {
+    fn add_assign(&mut self, other: HomeRefusals) {
+        self.topics_full += other.topics_full;
+        self.filters_full += other.filters_full;
+        self.retained_full += other.retained_full;
+        self.log_full += other.log_full;
+        self.memory_full += other.memory_full;
+        self.message_too_large += other.message_too_large;
+        self.other += other.other;
+    }
+}

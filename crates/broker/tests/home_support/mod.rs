@@ -248,7 +248,9 @@ impl World {
             }
             ["deadline"] => {
                 let deadline = self.home.next_deadline_ms();
-                return Some(deadline.map_or("none".into(), |at| format!("+{}", at - START_MS)));
+                return Some(deadline.map_or("none".into(), |at| {
+                    format!("{:+}", at as i64 - START_MS as i64)
+                }));
             }
             ["count"] => {
                 let s = self.home.statistics();

@@ -1,0 +1,86 @@
+//! What an edge counts about itself, for metrics. Plain numbers; nothing per topic or client.
+
+/// Counters and gauges of one edge, since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EdgeStatistics {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections ended, for whatever reason.
+    pub closed: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Of these: native sessions.
+    pub native_sessions: u64,
+    /// Of these: event streams.
+    pub event_streams: u64,
+    /// Of these: echo sessions.
+    pub echo_sessions: u64,
+    /// Subscriptions now.
+    pub subscriptions: u64,
+    /// Subscriptions refused.
+    pub subscriptions_refused: u64,
+    /// Distinct filters now.
+    pub filters: u64,
+    /// HTTP requests.
+    pub http_requests: u64,
+    /// HTTP answers of 400 and above.
+    pub http_errors: u64,
+    /// Frames and WebSocket messages that broke their protocol.
+    pub protocol_errors: u64,
+    /// Publications received from clients.
+    pub publishes: u64,
+    /// Messages handed to connections (each receiver counts).
+    pub delivered: u64,
+    /// Messages for filters that were left out, with an announcement.
+    pub skipped: u64,
+    /// Times that a subscription fell behind what the ring keeps.
+    pub lagging: u64,
+    /// Pages read for replaying and lagging subscriptions.
+    pub pages: u64,
+    /// Gaps announced.
+    pub gaps: u64,
+    /// Connections closed because they did not drain.
+    pub slow_closed: u64,
+    /// Connections whose first request did not arrive in time.
+    pub handshake_timeouts: u64,
+    /// Connections closed because they did not answer pings.
+    pub ping_timeouts: u64,
+    /// Pings sent.
+    pub pings: u64,
+    /// Bytes received.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes owned by blocked connections now.
+    pub pinned_bytes: u64,
+}
+
+impl std::ops::AddAssign for EdgeStatistics {
+    fn add_assign(&mut self, other: EdgeStatistics) {
+        self.accepted += other.accepted;
+        self.closed += other.closed;
+        self.connections += other.connections;
+        self.native_sessions += other.native_sessions;
+        self.event_streams += other.event_streams;
+        self.echo_sessions += other.echo_sessions;
+        self.subscriptions += other.subscriptions;
+        self.subscriptions_refused += other.subscriptions_refused;
+        self.filters += other.filters;
+        self.http_requests += other.http_requests;
+        self.http_errors += other.http_errors;
+        self.protocol_errors += other.protocol_errors;
+        self.publishes += other.publishes;
+        self.delivered += other.delivered;
+        self.skipped += other.skipped;
+        self.lagging += other.lagging;
+        self.pages += other.pages;
+        self.gaps += other.gaps;
+        self.slow_closed += other.slow_closed;
+        self.handshake_timeouts += other.handshake_timeouts;
+        self.ping_timeouts += other.ping_timeouts;
+        self.pings += other.pings;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.pinned_bytes += other.pinned_bytes;
+    }
+}

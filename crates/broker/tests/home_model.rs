@@ -1,0 +1,812 @@
+//! Random requests, delays, evictions and shortages of credit on a small home, against a list per partition.
+//!
+//! Two simulated edges follow the contract of `broker::mail`. Every subscription must see a gapless run of its topic, or
+//! a run with announced gaps; an announced gap must cover only what the log has no more; and when all is quiet again,
+//! every subscription has come to the end.
+
+mod home_support;
+
+use broker::home::{Home, HomeOutputs};
+use broker::mail::*;
+use broker::position::Position;
+use broker::settings::{Limits, Settings};
+use broker::topic::Filter;
+use home_support::{EPOCH, START_MS, Setup};
+use log::{HeapMemory, RecordView};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+
+const TOPICS: [&str; 6] = ["a", "b", "a/x", "a/y", "b/x", "$s"];
+const FILTERS: [&str; 5] = ["#", "a/#", "+/x", "$s/#", "+"];
+const EDGES: usize = 2;
+/// An edge that only looks.
+const INSPECTOR: EdgeId = EDGES as EdgeId;
+const CREDIT: u32 = 400;
+const PAYLOAD_BYTES_MAX: usize = 120;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Publish {
+        edge: usize,
+        topic: usize,
+        bytes: usize,
+        retain: bool,
+    },
+    Subscribe {
+        edge: usize,
+        topic: usize,
+        start: StartOp,
+    },
+    Unsubscribe {
+        edge: usize,
+        nth: usize,
+    },
+    AddFilter {
+        edge: usize,
+        filter: usize,
+    },
+    RemoveFilter {
+        edge: usize,
+        filter: usize,
+    },
+    /// The home takes requests of an edge.
+    Handle {
+        edge: usize,
+        count: usize,
+    },
+    /// An edge takes letters.
+    Receive {
+        edge: usize,
+        count: usize,
+    },
+    Credit {
+        edge: usize,
+    },
+    Pump,
+    Time {
+        step_ms: i64,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum StartOp {
+    Live,
+    Since { back: u64 },
+    OtherEpoch,
+    Beyond,
+    Last(u32),
+    Snapshot,
+}
+
+/// One record as published.
+struct Published {
+    topic: String,
+    payload: Vec<u8>,
+}
+
+/// Everything ever appended: per partition, by offset from 1.
+#[derive(Default)]
+struct Model {
+    partitions: BTreeMap<PartitionId, Vec<Published>>,
+}
+
+impl Model {
+    /// Offsets of the topic's records in (after, through].
+    fn between(&self, partition: PartitionId, topic: &str, after: u64, through: u64) -> Vec<u64> {
+        let records = self
+            .partitions
+            .get(&partition)
+            .map_or(&[][..], Vec::as_slice);
+        (1..)
+            .zip(records)
+            .filter(|(offset, record)| {
+                after < *offset && *offset <= through && record.topic == topic
+            })
+            .map(|(offset, _)| offset)
+            .collect()
+    }
+
+    fn head(&self, partition: PartitionId) -> u64 {
+        self.partitions
+            .get(&partition)
+            .map_or(0, |records| records.len() as u64)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Asked,
+    Replaying,
+    Live,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    key: u32,
+    topic: &'static str,
+    partition: PartitionId,
+    index: u32,
+    through: u64,
+    state: State,
+}
+
+/// What an edge knows of an index.
+struct Known {
+    topic: String,
+    partition: PartitionId,
+    generation: u32,
+    announced: bool,
+}
+
+#[derive(Default)]
+struct Edge {
+    requests: VecDeque<Request>,
+    letters: VecDeque<Letter>,
+    subscriptions: Vec<Subscription>,
+    indexes: BTreeMap<u32, Known>,
+    filters: BTreeSet<usize>,
+    /// Those of them whose grant has arrived; until then messages may still be for an earlier life of the filter.
+    granted: BTreeSet<usize>,
+    /// The number of the newest question for each filter.
+    asked: BTreeMap<usize, u32>,
+    /// For each topic, the newest offset that came while filters covered it and the stream was whole.
+    filtered: BTreeMap<String, u64>,
+    /// Cost of letters received and not given back.
+    owed: u32,
+    next_key: u32,
+}
+
+struct World {
+    settings: Arc<Settings>,
+    home: Home,
+    memory: HeapMemory,
+    out: HomeOutputs,
+    now_ms: u64,
+    model: Model,
+    edges: Vec<Edge>,
+    next_payload: u32,
+}
+
+impl World {
+    fn new() -> World {
+        let setup = Setup {
+            edges: EDGES as u16 + 1,
+            partitions: 2,
+            segment_bytes: 400,
+            log_bytes_max: 2400,
+            retained_bytes_max: 400,
+            memory_bytes: 2800,
+            limits: Limits {
+                topics_max: 5,
+                stream_credit_bytes: CREDIT,
+                ..Limits::default()
+            },
+            ..Setup::default()
+        };
+        let settings = setup.settings();
+        World {
+            home: Home::new(settings.clone(), 0, (3, 4)),
+            settings,
+            memory: HeapMemory::new(setup.memory_bytes),
+            out: HomeOutputs::new(setup.edges),
+            now_ms: START_MS,
+            model: Model::default(),
+            edges: (0..EDGES).map(|_| Edge::default()).collect(),
+            next_payload: 0,
+        }
+    }
+
+    fn run(&mut self, op: &Op) {
+        match *op {
+            Op::Publish {
+                edge,
+                topic,
+                bytes,
+                retain,
+            } => {
+                let (rule, partition) = self.settings.locate(TOPICS[topic]);
+                self.next_payload += 1;
+                let mut payload = self.next_payload.to_le_bytes().to_vec();
+                payload.resize(bytes, 0);
+                let publication = Publication {
+                    topic: slice(TOPICS[topic]),
+                    attributes: Slice::empty(),
+                    payload: Slice::copy_of(&payload),
+                    retain,
+                };
+                let reply = Some(Reply {
+                    connection: key(0),
+                    request: self.next_payload,
+                });
+                let publish = Request::Publish {
+                    partition,
+                    rule,
+                    reply,
+                    publication,
+                };
+                self.edges[edge].requests.push_back(publish);
+            }
+            Op::Subscribe {
+                edge,
+                topic,
+                ref start,
+            } => self.subscribe(edge, TOPICS[topic], start),
+            Op::Unsubscribe { edge, nth } => self.edges[edge].unsubscribe(nth),
+            Op::AddFilter { edge, filter } => {
+                let edge = &mut self.edges[edge];
+                if edge.filters.insert(filter) {
+                    edge.next_key += 1;
+                    let subscription = Key {
+                        index: filter as u32,
+                        generation: edge.next_key,
+                    };
+                    edge.asked.insert(filter, edge.next_key);
+                    let filter = slice(FILTERS[filter]);
+                    edge.requests.push_back(Request::AddFilter {
+                        filter,
+                        subscription,
+                    });
+                }
+            }
+            Op::RemoveFilter { edge, filter } => {
+                let edge = &mut self.edges[edge];
+                if edge.filters.remove(&filter) {
+                    edge.asked.remove(&filter);
+                    edge.granted.remove(&filter);
+                    edge.filtered.clear();
+                    let filter = slice(FILTERS[filter]);
+                    edge.requests.push_back(Request::RemoveFilter { filter });
+                }
+            }
+            Op::Handle { edge, count } => (0..count).for_each(|_| self.handle_one(edge)),
+            Op::Receive { edge, count } => (0..count).for_each(|_| self.receive_one(edge)),
+            Op::Credit { edge } => {
+                let bytes = std::mem::take(&mut self.edges[edge].owed);
+                self.edges[edge]
+                    .requests
+                    .push_back(Request::Credit { bytes });
+            }
+            Op::Pump => {
+                self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+                self.collect();
+            }
+            Op::Time { step_ms } => {
+                self.now_ms = self.now_ms.saturating_add_signed(step_ms);
+            }
+        }
+    }
+
+    fn subscribe(&mut self, edge: usize, topic: &'static str, start: &StartOp) {
+        let (rule, partition) = self.settings.locate(topic);
+        let head = self.model.head(partition);
+        let start = match *start {
+            StartOp::Live => Start::Live,
+            StartOp::Since { back } => Start::Since(Position {
+                epoch: EPOCH,
+                offset: head.saturating_sub(back),
+            }),
+            StartOp::OtherEpoch => Start::Since(Position {
+                epoch: EPOCH + 1,
+                offset: 1,
+            }),
+            // Requests wait: only what is far away is surely beyond the head.
+            StartOp::Beyond => Start::Since(Position {
+                epoch: EPOCH,
+                offset: head + 10_000,
+            }),
+            StartOp::Last(count) => Start::Last(count),
+            StartOp::Snapshot => Start::Snapshot,
+        };
+        let edge = &mut self.edges[edge];
+        edge.next_key += 1;
+        let through = match start {
+            Start::Since(position) if position.epoch == EPOCH => position.offset,
+            _ => 0,
+        };
+        edge.subscriptions.push(Subscription {
+            key: edge.next_key,
+            topic,
+            partition,
+            index: 0,
+            through,
+            state: State::Asked,
+        });
+        let subscription = key(edge.next_key);
+        let topic = slice(topic);
+        edge.requests.push_back(Request::Subscribe {
+            partition,
+            rule,
+            topic,
+            subscription,
+            start,
+        });
+    }
+
+    fn handle_one(&mut self, edge: usize) {
+        let Some(request) = self.edges[edge].requests.pop_front() else {
+            return;
+        };
+        let published = match &request {
+            Request::Publish {
+                partition,
+                publication,
+                ..
+            } => Some((*partition, publication.clone())),
+            _ => None,
+        };
+        self.home.handle(
+            self.now_ms,
+            edge as EdgeId,
+            request,
+            &mut self.memory,
+            &mut self.out,
+        );
+        if let Some((partition, publication)) = published {
+            let appended = self.out.letters[edge]
+                .iter()
+                .find_map(|letter| match letter {
+                    Letter::Published {
+                        result: Ok(appended),
+                        ..
+                    } => Some(appended.position),
+                    _ => None,
+                });
+            if let Some(position) = appended {
+                let records = self.model.partitions.entry(partition).or_default();
+                records.push(Published {
+                    topic: text(&publication.topic),
+                    payload: publication.payload.to_vec(),
+                });
+                let offset = records.len() as u64;
+                assert_eq!(
+                    position,
+                    Position {
+                        epoch: EPOCH,
+                        offset
+                    }
+                );
+            }
+        }
+        self.collect();
+    }
+
+    /// Takes the home's letters into the mailboxes, and holds every gap against what the log has at this moment.
+    fn collect(&mut self) {
+        for edge in 0..EDGES {
+            for letter in std::mem::take(&mut self.out.letters[edge]) {
+                match &letter {
+                    Letter::Granted {
+                        subscription,
+                        gap: Some(gap),
+                        ..
+                    }
+                    | Letter::Page {
+                        subscription,
+                        gap: Some(gap),
+                        ..
+                    } => {
+                        self.check_gap(edge, subscription.index, *gap);
+                    }
+                    _ => {}
+                }
+                self.edges[edge].letters.push_back(letter);
+            }
+            let live: u32 = self.edges[edge].letters.iter().map(Letter::cost).sum();
+            let letter_max = 3 * LETTER_BYTES + (PAYLOAD_BYTES_MAX + 64) as u32;
+            assert!(live <= CREDIT + letter_max, "{live} bytes on their way");
+        }
+    }
+
+    fn check_gap(&mut self, edge: usize, subscription: u32, gap: Gap) {
+        let subscriptions = &self.edges[edge].subscriptions;
+        let Some(found) = subscriptions.iter().find(|s| s.key == subscription) else {
+            return;
+        };
+        let (rule, partition) = self.settings.locate(found.topic);
+        let topic = found.topic;
+        let request = Request::History {
+            partition,
+            rule,
+            topic: slice(topic),
+            reply: Reply {
+                connection: key(0),
+                request: 0,
+            },
+            beyond: None,
+            reverse: false,
+            limits: PageLimits {
+                records_max: 1,
+                bytes_max: 0,
+            },
+        };
+        self.home.handle(
+            self.now_ms,
+            INSPECTOR,
+            request,
+            &mut self.memory,
+            &mut self.out,
+        );
+        let letters = std::mem::take(&mut self.out.letters[usize::from(INSPECTOR)]);
+        let Some(Letter::History {
+            result: Ok(page), ..
+        }) = letters.last()
+        else {
+            panic!("{letters:?}")
+        };
+        if let Some(oldest) = page.records.first() {
+            let oldest = RecordView::parse(oldest).unwrap().offset();
+            assert!(
+                gap.to < oldest,
+                "{topic}: {gap:?} covers {oldest}, which is there"
+            );
+        }
+    }
+
+    fn receive_one(&mut self, edge: usize) {
+        let Some(letter) = self.edges[edge].letters.pop_front() else {
+            return;
+        };
+        self.edges[edge].owed += letter.cost();
+        self.edges[edge].receive(letter, &self.model);
+    }
+
+    /// Lets everything come to rest.
+    fn settle(&mut self) {
+        for _ in 0..400 {
+            for edge in 0..EDGES {
+                self.run(&Op::Handle { edge, count: 50 });
+                self.run(&Op::Receive { edge, count: 50 });
+                self.run(&Op::Credit { edge });
+            }
+            self.run(&Op::Pump);
+            let is_quiet = self.edges.iter().all(|edge| {
+                let rest = edge
+                    .requests
+                    .iter()
+                    .all(|r| matches!(r, Request::Credit { bytes: 0 }));
+                rest && edge.letters.is_empty()
+            });
+            if is_quiet && self.home.statistics().lagging_streams == 0 {
+                return;
+            }
+        }
+        panic!("does not come to rest: {:?}", self.home.statistics());
+    }
+
+    fn check_at_rest(&self) {
+        for edge in &self.edges {
+            for subscription in &edge.subscriptions {
+                assert_eq!(subscription.state, State::Live, "{subscription:?}");
+                let Subscription {
+                    partition,
+                    topic,
+                    through,
+                    ..
+                } = *subscription;
+                let missing = self.model.between(partition, topic, through, u64::MAX);
+                assert_eq!(missing, [0; 0], "{subscription:?}");
+            }
+        }
+        let indexes: usize = self.edges.iter().map(|edge| edge.indexes.len()).sum();
+        let statistics = self.home.statistics();
+        assert!(
+            indexes as u64 <= statistics.indexes,
+            "{indexes} known of {}",
+            statistics.indexes
+        );
+        assert!(
+            statistics.topics <= 5 && statistics.log_bytes <= 2400,
+            "{statistics:?}"
+        );
+        assert!(statistics.retained_bytes <= 400);
+    }
+}
+
+impl Edge {
+    fn unsubscribe(&mut self, nth: usize) {
+        let settled = |s: &Subscription| s.state != State::Asked;
+        let count = self.subscriptions.iter().filter(|s| settled(s)).count();
+        if count == 0 {
+            return;
+        }
+        let places = self
+            .subscriptions
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| settled(s));
+        let place = places.map(|(place, _)| place).nth(nth % count).unwrap();
+        let gone = self.subscriptions.remove(place);
+        let others = self.subscriptions.iter();
+        if !others.clone().any(|s| settled(s) && s.index == gone.index) {
+            let generation = self.indexes[&gone.index].generation;
+            self.requests.push_back(Request::Release {
+                index: gone.index,
+                generation,
+            });
+        }
+    }
+
+    fn read(requests: &mut VecDeque<Request>, subscription: &Subscription) {
+        requests.push_back(Request::Read {
+            index: subscription.index,
+            subscription: key(subscription.key),
+            after: subscription.through,
+            limits: PageLimits {
+                records_max: 3,
+                bytes_max: 400,
+            },
+        });
+    }
+
+    fn receive(&mut self, letter: Letter, model: &Model) {
+        match letter {
+            Letter::Granted {
+                subscription: asked,
+                index,
+                generation,
+                through,
+                replaying,
+                gap,
+                retained,
+                partition,
+                ..
+            } => {
+                let subscription = self
+                    .subscriptions
+                    .iter_mut()
+                    .find(|s| s.key == asked.index)
+                    .unwrap();
+                let known = self.indexes.entry(index).or_insert_with(|| Known {
+                    topic: subscription.topic.into(),
+                    partition,
+                    generation,
+                    announced: false,
+                });
+                assert_eq!(
+                    (known.topic.as_str(), known.partition),
+                    (subscription.topic, partition)
+                );
+                assert!(known.generation <= generation);
+                known.generation = generation;
+                // What lies between the asked position, the gap and `through` must be nothing.
+                if let Some(gap) = gap {
+                    assert!(gap.to <= through);
+                    let foreign =
+                        matches!(gap.reason, GapReason::UnknownEpoch | GapReason::BeyondHead);
+                    assert_eq!(gap.from, if foreign { 0 } else { subscription.through });
+                    subscription.through = gap.to;
+                } else if subscription.through == 0 || retained.is_some() {
+                    subscription.through = through; // a start without a position begins there
+                }
+                subscription.index = index;
+                subscription.settle(through, model);
+                subscription.state = if replaying {
+                    State::Replaying
+                } else {
+                    State::Live
+                };
+                if replaying {
+                    Edge::read(&mut self.requests, subscription);
+                }
+            }
+            Letter::Refused { subscription, code } => {
+                assert_eq!(code, Code::TopicsFull);
+                self.subscriptions.retain(|s| s.key != subscription.index);
+            }
+            Letter::Page {
+                subscription,
+                gap,
+                records,
+                through,
+                caught_up,
+            } => {
+                let Some(subscription) = self
+                    .subscriptions
+                    .iter_mut()
+                    .find(|s| s.key == subscription.index)
+                else {
+                    return;
+                };
+                if subscription.state == State::Live {
+                    return; // the page of a question from before a gap of the stream
+                }
+                if let Some(gap) = gap {
+                    assert!(
+                        gap.from >= subscription.through && gap.to > gap.from,
+                        "{gap:?}"
+                    );
+                    subscription.settle(gap.from, model);
+                    subscription.through = gap.to;
+                }
+                for record in &records {
+                    subscription.take(record, model);
+                }
+                subscription.settle(through, model);
+                match caught_up {
+                    true => subscription.state = State::Live,
+                    false => Edge::read(&mut self.requests, subscription),
+                }
+            }
+            Letter::Announce {
+                index,
+                partition,
+                topic,
+            } => {
+                let topic = text(&topic);
+                let known = self.indexes.entry(index).or_insert_with(|| Known {
+                    topic: topic.clone(),
+                    partition,
+                    generation: 0,
+                    announced: true,
+                });
+                assert_eq!((&known.topic, known.partition), (&topic, partition));
+                known.announced = true;
+            }
+            Letter::Message { index, record } => self.message(index, &record, model),
+            Letter::Released { index } => {
+                assert!(self.indexes.remove(&index).is_some(), "released twice");
+                let users = self.subscriptions.iter();
+                let users = users.filter(|s| s.state != State::Asked && s.index == index);
+                assert_eq!(users.count(), 0, "released in use");
+            }
+            Letter::StreamGap {
+                partition,
+                from,
+                to,
+            } => {
+                assert!(from < to);
+                self.filtered.clear();
+                for subscription in &mut self.subscriptions {
+                    if subscription.partition == partition && subscription.state == State::Live {
+                        subscription.settle(from, model);
+                        subscription.state = State::Replaying;
+                        Edge::read(&mut self.requests, subscription);
+                    }
+                }
+            }
+            Letter::FilterGranted {
+                result,
+                subscription,
+            } => {
+                assert_eq!(result, Ok(()));
+                let filter = subscription.index as usize;
+                if self.asked.get(&filter) == Some(&subscription.generation) {
+                    self.granted.insert(filter);
+                }
+            }
+            Letter::Published { .. } | Letter::Consumed { .. } => {}
+            Letter::History { .. } => panic!("nobody asked"),
+        }
+    }
+
+    fn message(&mut self, index: u32, record: &Slice, model: &Model) {
+        let known = self
+            .indexes
+            .get(&index)
+            .expect("an index that stands for a topic");
+        let mut wanted = false;
+        for subscription in &mut self.subscriptions {
+            if subscription.state != State::Asked && subscription.index == index {
+                wanted = true;
+                if subscription.state == State::Live {
+                    subscription.take(record, model);
+                }
+            }
+        }
+        let filters = self
+            .granted
+            .iter()
+            .map(|filter| Filter::parse(FILTERS[*filter]).unwrap());
+        let covered = filters
+            .into_iter()
+            .any(|filter| filter.matches(&known.topic));
+        assert!(
+            wanted || known.announced || known.generation > 0,
+            "for nobody"
+        );
+        if covered && known.announced {
+            let view = RecordView::parse(record).unwrap();
+            let newest = self
+                .filtered
+                .entry(known.topic.clone())
+                .or_insert(view.offset() - 1);
+            let missing = model.between(known.partition, &known.topic, *newest, view.offset() - 1);
+            assert!(missing.is_empty() && view.offset() > *newest, "{missing:?}");
+            *newest = view.offset();
+        }
+    }
+}
+
+impl Subscription {
+    /// A record for this subscription: the next of its topic.
+    fn take(&mut self, record: &Slice, model: &Model) {
+        let view = RecordView::parse(record).unwrap();
+        let offset = view.offset();
+        assert!(offset > self.through, "{self:?} sees {offset} again");
+        assert!(
+            view.prev() <= self.through,
+            "{self:?} sees {} before {offset}",
+            view.prev()
+        );
+        let published = &model.partitions[&self.partition][offset as usize - 1];
+        assert_eq!(
+            (published.topic.as_str(), &published.payload[..]),
+            (self.topic, view.payload())
+        );
+        self.settle(offset - 1, model);
+        self.through = offset;
+    }
+
+    /// Nothing of the topic lies between here and `through`.
+    fn settle(&mut self, through: u64, model: &Model) {
+        let missing = model.between(self.partition, self.topic, self.through, through);
+        assert!(
+            missing.is_empty(),
+            "{self:?} through {through} misses {missing:?}"
+        );
+        self.through = self.through.max(through);
+    }
+}
+
+fn key(index: u32) -> Key {
+    Key {
+        index,
+        generation: 0,
+    }
+}
+
+fn slice(text: &str) -> Slice {
+    Slice::copy_of(text.as_bytes())
+}
+
+fn text(slice: &Slice) -> String {
+    String::from_utf8(slice.to_vec()).unwrap()
+}
+
+fn start() -> impl Strategy<Value = StartOp> {
+    prop_oneof![
+        2 => Just(StartOp::Live),
+        4 => (0u64..12).prop_map(|back| StartOp::Since { back }),
+        1 => Just(StartOp::OtherEpoch),
+        1 => Just(StartOp::Beyond),
+        2 => (0u32..4).prop_map(StartOp::Last),
+        2 => Just(StartOp::Snapshot),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let edge = || 0..EDGES;
+    let topic = || 0..TOPICS.len();
+    let filter = || 0..FILTERS.len();
+    prop_oneof![
+        12 => (edge(), topic(), 4usize..PAYLOAD_BYTES_MAX, prop::bool::weighted(0.1))
+            .prop_map(|(edge, topic, bytes, retain)| Op::Publish { edge, topic, bytes, retain }),
+        4 => (edge(), topic(), start())
+            .prop_map(|(edge, topic, start)| Op::Subscribe { edge, topic, start }),
+        3 => (edge(), any::<usize>()).prop_map(|(edge, nth)| Op::Unsubscribe { edge, nth }),
+        1 => (edge(), filter()).prop_map(|(edge, filter)| Op::AddFilter { edge, filter }),
+        1 => (edge(), filter()).prop_map(|(edge, filter)| Op::RemoveFilter { edge, filter }),
+        12 => (edge(), 1usize..6).prop_map(|(edge, count)| Op::Handle { edge, count }),
+        10 => (edge(), 1usize..6).prop_map(|(edge, count)| Op::Receive { edge, count }),
+        3 => edge().prop_map(|edge| Op::Credit { edge }),
+        3 => Just(Op::Pump),
+        2 => prop_oneof![Just(300i64), Just(1100), Just(-5000)].prop_map(|step_ms| Op::Time { step_ms }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_subscription_sees_a_gapless_run_or_is_told(ops in prop::collection::vec(op(), 0..250)) {
+        let mut world = World::new();
+        for op in &ops {
+            world.run(op);
+        }
+        world.settle();
+        world.check_at_rest();
+    }
+}

@@ -1,0 +1,364 @@
+//! The loop of one I/O thread: the network and the mailboxes in, the network and the mailboxes out.
+//!
+//! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home deal with it, exchange
+//! letters, write every dirty connection once. Generic over the network and the mailbox, so that the simulator runs
+//! this very code. Invariants: one `now` per turn; a turn does a bounded amount of work and comes back for the rest;
+//! nothing waits but `poll`.
+
+use crate::mailbox::{Control, Mailbox, Post, Report};
+use broker::edge::{Edge, Now, Written};
+use broker::home::{Home, HomeOutputs};
+use broker::mail::{Letter, Request};
+use broker::settings::Settings;
+use log::Memory;
+use net::{Close, Conn, Event, Net, Read, Write};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The receive buffer of a thread, in bytes.
+const RECEIVE_BYTES: usize = 128 << 10;
+/// Reads of one turn; what is still readable goes on in the next.
+const READS_MAX: usize = 512;
+/// A turn of more work than this counts as long, in milliseconds.
+const LONG_TURN_MS: u64 = 10;
+
+/// Where a reactor's time comes from.
+pub trait Clock {
+    /// The time now.
+    fn now(&mut self) -> Now;
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// Take another turn.
+    Continue,
+    /// The shard was told to stop.
+    Stop,
+}
+
+/// One I/O thread: an edge, and a home if it has that role.
+pub struct Reactor<N, M, C> {
+    net: N,
+    mailbox: M,
+    clock: C,
+    id: u16,
+    edge: Edge,
+    home: Option<Home>,
+    home_out: HomeOutputs,
+    memory: Box<dyn Memory>,
+    events: Vec<Event>,
+    posts: Vec<Post>,
+    ready: VecDeque<Conn>,
+    buffer: Box<[u8]>,
+    pump_again: bool,
+    stopping: bool,
+    turns: u64,
+    long_turns: u64,
+    now: Now,
+}
+
+/// What makes a reactor.
+pub struct ReactorParts<N, M, C> {
+    /// The network.
+    pub net: N,
+    /// The way to the other shards.
+    pub mailbox: M,
+    /// The time.
+    pub clock: C,
+    /// Which thread this is, from 0.
+    pub id: u16,
+    /// What all shards know.
+    pub settings: Arc<Settings>,
+    /// Where segments come from.
+    pub memory: Box<dyn Memory>,
+    /// Random and secret: keys the hash of topic names.
+    pub hash_seed: (u64, u64),
+}
+
+impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
+    /// A reactor that has not taken a turn.
+    pub fn new(parts: ReactorParts<N, M, C>) -> Self {
+        let ReactorParts {
+            net,
+            mailbox,
+            mut clock,
+            id,
+            settings,
+            memory,
+            hash_seed,
+        } = parts;
+        let now = clock.now();
+        let home = (id < settings.homes_count).then(|| Home::new(settings.clone(), id, hash_seed));
+        Reactor {
+            net,
+            mailbox,
+            clock,
+            id,
+            edge: Edge::new(settings.clone(), id, now),
+            home,
+            home_out: HomeOutputs::new(settings.edges_count),
+            memory,
+            events: Vec::new(),
+            posts: Vec::new(),
+            ready: VecDeque::new(),
+            buffer: vec![0; RECEIVE_BYTES].into(),
+            pump_again: false,
+            stopping: false,
+            turns: 0,
+            long_turns: 0,
+            now,
+        }
+    }
+
+    /// Takes turns until told to stop.
+    ///
+    /// # Errors
+    /// When the network as a whole fails.
+    pub fn run(mut self) -> io::Result<()> {
+        while self.turn()? == Turn::Continue {}
+        Ok(())
+    }
+
+    /// One pass: waits for something to do (not at all if there is work left), and does a bounded part of it.
+    ///
+    /// # Errors
+    /// When the network as a whole fails.
+    pub fn turn(&mut self) -> io::Result<Turn> {
+        let timeout = self.timeout();
+        let mut events = std::mem::take(&mut self.events);
+        self.net.poll(timeout, &mut events)?;
+        self.now = self.clock.now();
+        let began_ms = self.now.monotonic_ms;
+        self.turns += 1;
+        self.edge.turn(self.now);
+        self.take_posts();
+        for event in events.drain(..) {
+            match event {
+                Event::Accepted { conn, .. } => self.edge.accepted(conn),
+                Event::Readable(conn) => self.ready.push_back(conn),
+                Event::Writable(conn) => self.edge.writable(conn),
+                Event::Closed { conn, .. } => self.edge.lost(conn),
+                Event::Connected(_) | Event::Woken => {}
+            }
+        }
+        self.events = events;
+        self.read_ready();
+        self.exchange();
+        self.pump();
+        self.exchange();
+        self.flush();
+        // Draining sockets ask for pages, and closed connections release topics: that goes out in this turn too.
+        self.exchange();
+        if let Some(home) = &mut self.home {
+            home.finish_turn(&mut self.home_out);
+        }
+        self.exchange();
+        if self.clock.now().monotonic_ms - began_ms >= LONG_TURN_MS {
+            self.long_turns += 1;
+        }
+        Ok(if self.stopping {
+            Turn::Stop
+        } else {
+            Turn::Continue
+        })
+    }
+
+    /// The edge role, to look at.
+    pub fn edge(&self) -> &Edge {
+        &self.edge
+    }
+
+    /// The home role, if this thread has it.
+    pub fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
+    }
+
+    /// The network, for its owner's own calls.
+    pub fn net_mut(&mut self) -> &mut N {
+        &mut self.net
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.ready.is_empty() || self.edge.has_more() || self.pump_again {
+            return Some(Duration::ZERO);
+        }
+        let edge = self
+            .edge
+            .next_deadline_ms()
+            .map(|at| at.saturating_sub(self.now.monotonic_ms));
+        let home = self
+            .home
+            .as_ref()
+            .and_then(Home::next_deadline_ms)
+            .map(|at| at.saturating_sub(self.now.unix_ms));
+        // A deadline of the wall clock may jump; looking again each second costs nothing.
+        let home = home.map(|after| after.min(1_000));
+        [edge, home]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(Duration::from_millis)
+    }
+
+    fn take_posts(&mut self) {
+        let mut posts = std::mem::take(&mut self.posts);
+        self.mailbox.receive(&mut posts);
+        for post in posts.drain(..) {
+            match post {
+                Post::Requests { from, requests } => self.to_home(from, requests),
+                Post::Letters { from, letters } => self.to_edge(from, letters),
+                Post::Control(control) => self.control(control),
+            }
+        }
+        self.posts = posts;
+    }
+
+    fn control(&mut self, control: Control) {
+        match control {
+            Control::Report(reply) => {
+                let report = Report {
+                    edge: self.edge.statistics(),
+                    home: self.home.as_ref().map(Home::statistics).unwrap_or_default(),
+                    turns: self.turns,
+                    long_turns: self.long_turns,
+                };
+                // Nobody waits any more: nothing is lost.
+                let _ = reply.send(report);
+            }
+            Control::Drain { window_ms } => {
+                self.net.pause_accepting();
+                self.edge.drain(window_ms);
+            }
+            Control::Stop => self.stopping = true,
+        }
+    }
+
+    fn to_home(&mut self, from: u16, requests: Vec<Request>) {
+        let Some(home) = &mut self.home else {
+            debug_assert!(false, "requests go to homes");
+            return;
+        };
+        for request in requests {
+            home.handle(
+                self.now.unix_ms,
+                from,
+                request,
+                &mut *self.memory,
+                &mut self.home_out,
+            );
+        }
+    }
+
+    fn to_edge(&mut self, from: u16, letters: Vec<Letter>) {
+        for letter in letters {
+            self.edge.letter(from, letter);
+            if self.edge.wants_flush() {
+                self.flush();
+            }
+        }
+    }
+
+    /// Lets homes answer requests and edges take letters until this thread has nothing for itself, and posts the rest.
+    fn exchange(&mut self) {
+        let own = usize::from(self.id);
+        loop {
+            let mut is_quiet = true;
+            for home in 0..self.edge.out.requests.len() {
+                if self.edge.out.requests[home].is_empty() {
+                    continue;
+                }
+                let requests = std::mem::take(&mut self.edge.out.requests[home]);
+                if home == own {
+                    is_quiet = false;
+                    self.to_home(self.id, requests);
+                } else {
+                    self.mailbox.send(
+                        home as u16,
+                        Post::Requests {
+                            from: self.id,
+                            requests,
+                        },
+                    );
+                }
+            }
+            let letters = std::mem::take(&mut self.home_out.letters[own]);
+            if !letters.is_empty() {
+                is_quiet = false;
+                self.to_edge(self.id, letters);
+            }
+            if is_quiet {
+                break;
+            }
+        }
+        for edge in 0..self.home_out.letters.len() {
+            if !self.home_out.letters[edge].is_empty() {
+                let letters = std::mem::take(&mut self.home_out.letters[edge]);
+                self.mailbox.send(
+                    edge as u16,
+                    Post::Letters {
+                        from: self.id,
+                        letters,
+                    },
+                );
+            }
+        }
+        for (conn, at_once) in self.edge.out.closes.drain(..) {
+            self.net.close(
+                conn,
+                if at_once {
+                    Close::Reset
+                } else {
+                    Close::Graceful
+                },
+            );
+        }
+        self.ready.extend(self.edge.out.readable.drain(..));
+    }
+
+    fn read_ready(&mut self) {
+        for _ in 0..self.ready.len().min(READS_MAX) {
+            let Some(conn) = self.ready.pop_front() else {
+                break;
+            };
+            if !self.edge.wants_read(conn) {
+                continue;
+            }
+            match self.net.read(conn, &mut self.buffer) {
+                Read::Data(bytes) => {
+                    self.edge.received(conn, &mut self.buffer[..bytes]);
+                    if bytes == self.buffer.len() {
+                        self.ready.push_back(conn);
+                    }
+                }
+                Read::Blocked => {}
+                Read::Ended => self.edge.ended(conn),
+                Read::Failed(_) => {
+                    self.edge.lost(conn);
+                    self.net.close(conn, Close::Reset);
+                }
+            }
+            if self.edge.wants_flush() {
+                self.flush();
+            }
+        }
+    }
+
+    fn pump(&mut self) {
+        if let Some(home) = &mut self.home {
+            self.pump_again = home.pump(self.now.unix_ms, &mut *self.memory, &mut self.home_out);
+        }
+    }
+
+    fn flush(&mut self) {
+        let net = &mut self.net;
+        self.edge
+            .flush(&mut |conn, parts| match net.write(conn, parts) {
+                Write::Wrote(bytes) => Written::Bytes(bytes),
+                Write::Blocked => Written::Blocked,
+                Write::Failed(_) => Written::Failed,
+            });
+    }
+}
