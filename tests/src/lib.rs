@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod curl;
+pub mod event_stream;
 pub mod process;
 pub mod proxy;
 pub mod raw;

@@ -95,10 +95,16 @@ impl Process {
         })
     }
 
-    /// Asserts that no further line arrives for a while.
-    pub fn assert_quiet(&mut self, duration: Duration) {
-        if let Ok(line) = self.next_line(Instant::now() + duration) {
-            panic!("unexpected: {line}\nafter\n{}", self.seen.join("\n"));
+    /// Asserts that for a while no line comes of which `counts` holds.
+    pub fn assert_no_line(&mut self, duration: Duration, counts: impl Fn(&str) -> bool) {
+        let deadline = Instant::now() + duration;
+        while let Ok(line) = self.next_line(deadline) {
+            assert!(
+                !counts(&line),
+                "unexpected: {line}\nafter\n{}",
+                self.seen.join("\n")
+            );
+            self.seen.push(line);
         }
     }
 

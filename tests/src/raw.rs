@@ -77,15 +77,19 @@ impl Raw {
     /// Reads up to and with `end`; what follows stays for the next read.
     pub fn read_until(&mut self, end: &[u8]) -> String {
         let deadline = Instant::now() + PATIENCE;
+        let mut searched = 0;
         loop {
-            let found = self
-                .received
+            let found = self.received[searched..]
                 .windows(end.len())
-                .position(|window| window == end);
+                .position(|bytes| bytes == end);
             if let Some(start) = found {
-                let bytes: Vec<u8> = self.received.drain(..start + end.len()).collect();
-                return String::from_utf8_lossy(&bytes).into_owned();
+                let bytes = self
+                    .received
+                    .drain(..searched + start + end.len())
+                    .collect();
+                return String::from_utf8(bytes).expect("the answer is UTF-8");
             }
+            searched = self.received.len().saturating_sub(end.len() - 1);
             assert!(
                 self.read(deadline),
                 "closed or too late, after {:?}",
@@ -153,7 +157,7 @@ impl Raw {
 
     /// Waits for more bytes. False: the stream has ended, or it is too late.
     fn read(&mut self, deadline: Instant) -> bool {
-        let mut bytes = [0; 4096];
+        let mut bytes = [0; 65_536];
         while Instant::now() < deadline {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return false,
@@ -169,7 +173,9 @@ impl Raw {
         false
     }
 
+    /// The end of what was received and not yet taken.
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.received).into_owned()
+        let start = self.received.len().saturating_sub(2_000);
+        String::from_utf8_lossy(&self.received[start..]).into_owned()
     }
 }

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use end_to_end::curl::{curl, publish};
+use end_to_end::event_stream::EventStream;
 use end_to_end::raw::Raw;
 use end_to_end::server::Server;
-use end_to_end::tools::node;
 
 /// Limits small enough to reach.
 const TIGHT: &str = r#"
@@ -80,7 +80,11 @@ fn topics_filters_and_positions_that_are_none() {
     post("/topics/a%23").expect_problem(400, "malformed_topic");
     post("/topics/?topic=a%2F%2B").expect_problem(400, "malformed_topic");
     post("/topics/a%00b").expect_problem(400, "malformed_topic");
-    post(&format!("/topics/{long}")).expect_problem(400, "topic_too_long");
+    let too_long = post(&format!("/topics/{long}")).expect_problem(400, "topic_too_long");
+    assert!(
+        too_long.body.contains("255"),
+        "the limit is not named: {too_long:?}"
+    );
     let escaped = post("/topics/%FF");
     assert_eq!(escaped.status, 400, "{escaped:?}");
 
@@ -255,20 +259,21 @@ fn a_reader_that_stands_still_harms_nobody() {
     let mut idle = Raw::connect(&server.clients);
     idle.send(b"GET /events?topic=flood HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n");
     idle.read_until(b"\r\n\r\n");
-    let mut live = end_to_end::process::Process::start(&mut node(
-        "event_source.cjs",
-        &[&server.url("/events?topic=flood")],
-    ));
-    live.json();
+    let mut live = EventStream::open(&server.url("/topics/flood"), 1, None);
     let payload = "x".repeat(100_000);
-    for _ in 0..200 {
-        publish(&server.url("/topics/flood"), &payload);
+    for number in 0..200 {
+        publish(&server.url("/topics/flood"), &format!("{number} {payload}"));
     }
-    for _ in 0..200 {
-        assert_eq!(live.json()["event"], "message");
+    for number in 0..200 {
+        let data = live.next_message().data;
+        assert!(
+            data.starts_with(&format!("{number} x")),
+            "not {number}: {:.20}",
+            data
+        );
     }
     // It comes back to life, and is told everything or exactly what it missed.
-    idle.read_until(b"\n\n");
+    idle.read_until(b"199 xxx");
 }
 
 /// Another client is served as if nothing had happened.

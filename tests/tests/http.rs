@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use end_to_end::curl::{curl, publish, stream};
-use end_to_end::process::Process;
+use end_to_end::curl::{curl, publish};
+use end_to_end::event_stream::EventStream;
+use end_to_end::raw::Raw;
 use end_to_end::server::Server;
 use serde_json::{Value, json};
 
@@ -22,9 +23,8 @@ fn a_first_publication() {
 
     let history = curl(&[&url]).expect(200).json();
     assert_eq!(payloads(&history), ["hello", "world"]);
-    let last = &history["messages"][1];
-    assert_eq!(last["topic"], "a/b");
-    assert_eq!(last["offset"], second["offset"]);
+    assert_eq!(history["topic"], "a/b");
+    assert_eq!(history["messages"][1]["offset"], second["offset"]);
 }
 
 #[test]
@@ -51,7 +51,8 @@ fn names_of_topics_are_kept_as_they_are() {
     let check = |path: &str, topic: &str| {
         let answer = curl(&["-d", topic, &server.url(path)]).expect(200);
         let history = curl(&[&server.url(path)]).expect(200).json();
-        assert_eq!(history["messages"][0]["topic"], topic, "{path} {answer:?}");
+        assert_eq!(history["topic"], topic, "{path} {answer:?}");
+        assert_eq!(payloads(&history), [topic], "{path}");
     };
     check("/topics/plain", "plain");
     check("/topics//leading", "/leading");
@@ -161,64 +162,96 @@ fn a_long_poll_answers_with_the_next_message() {
 fn an_event_stream_is_live_and_resumes() {
     let server = Server::start();
     let url = server.url("/topics/scores/final");
-    let mut live = event_stream(&url, None);
-    publish(&url, "0:1");
-    let (first_id, first) = next_message(&mut live);
+    let mut live = EventStream::open(&url, 1, None);
+    let acknowledged = publish(&url, "0:1");
+    let first = live.next_message();
     assert_eq!(
-        (first["data"].as_str(), first["topic"].as_str()),
-        (Some("0:1"), Some("scores/final"))
+        (first.data.as_str(), first.id),
+        ("0:1", position(&acknowledged))
     );
     drop(live);
 
-    publish(&url, "1:1");
+    publish(&url, "1:1\nin two lines");
     publish(&url, "2:1");
-    let mut resumed = event_stream(&url, Some(&first_id));
-    assert_eq!(next_message(&mut resumed).1["data"], "1:1");
-    assert_eq!(next_message(&mut resumed).1["data"], "2:1");
+    let id = position(&acknowledged);
+    let mut resumed = EventStream::open(&url, 1, Some(&id));
+    assert_eq!(resumed.next_message().data, "1:1\nin two lines");
+    assert_eq!(resumed.next_message().data, "2:1");
     publish(&url, "3:1");
-    assert_eq!(next_message(&mut resumed).1["data"], "3:1");
+    assert_eq!(resumed.next_message().data, "3:1");
     resumed.assert_quiet(Duration::from_millis(300));
 
     // A browser cannot set the header on its first request: the parameter does the same.
-    let mut by_parameter = event_stream(&format!("{url}?last-event-id={first_id}"), None);
-    assert_eq!(next_message(&mut by_parameter).1["data"], "1:1");
+    let by_parameter = format!("{url}?last-event-id={id}");
+    let mut resumed = EventStream::open(&by_parameter, 1, None);
+    assert_eq!(resumed.next_message().data, "1:1\nin two lines");
 }
 
 #[test]
 fn one_stream_of_several_topics_and_of_a_filter() {
     let server = Server::start();
-    let mut several = event_stream(&server.url("/events?topic=a&topic=b/c"), None);
-    let mut filtered = event_stream(&server.url("/events?topic=b/%23"), None);
+    let mut several = EventStream::open(&server.url("/events?topic=a&topic=b/c"), 2, None);
+    let mut filtered = EventStream::open(&server.url("/events?topic=b/%23"), 1, None);
     for (topic, payload) in [("a", "1"), ("b/c", "2"), ("b/d", "3"), ("other", "4")] {
         publish(&server.url(&format!("/topics/{topic}")), payload);
     }
-    // Topics are ordered each by itself, so what belongs to different topics may come in any order.
-    let received = |stream: &mut Process| {
-        let mut data: Vec<String> = (0..2)
-            .map(|_| next_message(stream).1["data"].as_str().unwrap().to_owned())
+    // Each topic has an order of its own; what belongs to different ones may come in any.
+    let received = |stream: &mut EventStream| {
+        let mut messages: Vec<(String, String)> = (0..2)
+            .map(|_| {
+                let message = stream.next_envelope();
+                let member = |name: &str| message[name].as_str().unwrap().to_owned();
+                (member("topic"), member("data"))
+            })
             .collect();
-        data.sort();
+        messages.sort();
         stream.assert_quiet(Duration::from_millis(300));
-        data
+        messages
     };
-    assert_eq!(received(&mut several), ["1", "2"]);
-    assert_eq!(received(&mut filtered), ["2", "3"]);
+    let pair = |topic: &str, data: &str| (topic.to_owned(), data.to_owned());
+    assert_eq!(received(&mut several), [pair("a", "1"), pair("b/c", "2")]);
+    assert_eq!(
+        received(&mut filtered),
+        [pair("b/c", "2"), pair("b/d", "3")]
+    );
 }
 
 #[test]
-fn a_position_of_another_log_is_a_gap_at_once() {
+fn a_composite_cursor_resumes_every_topic() {
+    let server = Server::start();
+    let url = server.url("/events?topic=left&topic=right");
+    let publish = |topic: &str, payload: &str| {
+        publish(&server.url(&format!("/topics/{topic}")), payload);
+    };
+    let mut live = EventStream::open(&url, 2, None);
+    publish("left", "1");
+    let cursor = live.next_message().id;
+    drop(live);
+    publish("right", "2");
+    publish("left", "3");
+    let mut resumed = EventStream::open(&url, 2, Some(&cursor));
+    let mut missed: Vec<String> = (0..2)
+        .map(|_| resumed.next_envelope()["data"].as_str().unwrap().to_owned())
+        .collect();
+    missed.sort();
+    assert_eq!(missed, ["2", "3"]);
+    resumed.assert_quiet(Duration::from_millis(300));
+}
+
+#[test]
+fn a_position_that_nobody_knows_is_a_gap_at_once() {
     let server = Server::start();
     let url = server.url("/topics/reborn");
     publish(&url, "kept");
-    let mut resumed = event_stream(&url, Some("1:1"));
-    resumed.wait_for("a gap", |line| {
-        (line == "event: gap" || line == "event:gap").then_some(())
-    });
+    for id in ["1:1", "yesterday"] {
+        let mut resumed = EventStream::open(&url, 1, Some(id));
+        assert_eq!(resumed.next_event().name, "crore.gap", "{id}");
+        assert_eq!(resumed.next_message().data, "kept", "{id}");
+    }
 }
 
 #[test]
 fn connections_are_kept_and_requests_pipelined() {
-    use end_to_end::raw::Raw;
     let server = Server::start();
     let mut raw = Raw::connect(&server.clients);
     let request = |body: &str| {
@@ -263,49 +296,6 @@ fn other_web_pages_are_not_let_in() {
         answer.header("access-control-allow-methods").is_some(),
         "{answer:?}"
     );
-}
-
-/// Opens an event stream and waits until it is live.
-fn event_stream(url: &str, last_event_id: Option<&str>) -> Process {
-    let id = last_event_id.map(|id| format!("Last-Event-ID: {id}"));
-    let mut arguments = vec!["--include", "-H", "Accept: text/event-stream"];
-    if let Some(id) = &id {
-        arguments.extend(["-H", id]);
-    }
-    arguments.push(url);
-    let mut stream = stream(&arguments);
-    stream.wait_for("an accepted request", |line| {
-        line.starts_with("HTTP/1.1 200").then_some(())
-    });
-    stream.wait_for("the media type", |line| {
-        line.to_ascii_lowercase()
-            .starts_with("content-type: text/event-stream")
-            .then_some(())
-    });
-    // The first thing in it says how long to wait before a reconnect: from here on it is subscribed.
-    stream.wait_for("retry", |line| line.starts_with("retry:").then_some(()));
-    stream
-}
-
-/// The next message of a stream: its id and its data.
-fn next_message(stream: &mut Process) -> (String, Value) {
-    let field = |line: &str, name: &str| {
-        let value = line.strip_prefix(name)?.strip_prefix(':')?;
-        Some(value.strip_prefix(' ').unwrap_or(value).to_owned())
-    };
-    let (mut id, mut data) = (None, None);
-    while id.is_none() || data.is_none() {
-        let (name, value) = stream.wait_for("id and data", |line| {
-            ["id", "data"]
-                .iter()
-                .find_map(|name| Some((*name, field(line, name)?)))
-        });
-        match name {
-            "id" => id = Some(value),
-            _ => data = serde_json::from_str(&value).ok(),
-        }
-    }
-    (id.unwrap(), data.unwrap())
 }
 
 /// The payloads of a history's messages, in order.
