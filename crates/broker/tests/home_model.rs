@@ -503,6 +503,32 @@ impl World {
         );
         assert!(statistics.retained_bytes <= 400);
     }
+
+    /// Everybody goes, everything expires: nothing may be left but what is retained.
+    fn leave(&mut self) {
+        for edge in 0..EDGES {
+            while !self.edges[edge].subscriptions.is_empty() {
+                self.edges[edge].unsubscribe(0);
+            }
+            (0..FILTERS.len()).for_each(|filter| self.run(&Op::RemoveFilter { edge, filter }));
+        }
+        self.settle();
+        self.run(&Op::Time { step_ms: 5_000 });
+        while self.home.pump(self.now_ms, &mut self.memory, &mut self.out) {}
+        self.collect();
+        self.settle();
+        let statistics = self.home.statistics();
+        assert_eq!((statistics.records, statistics.filters), (0, 0));
+        assert_eq!(statistics.topics, statistics.retained);
+        let indexes: usize = self.edges.iter().map(|edge| edge.indexes.len()).sum();
+        assert!(
+            indexes as u64 <= statistics.indexes && statistics.indexes <= 2 * statistics.topics
+        );
+        assert_eq!(
+            (self.memory.bytes(), self.home.next_deadline_ms()),
+            (0, None)
+        );
+    }
 }
 
 impl Edge {
@@ -571,6 +597,9 @@ impl Edge {
                 );
                 assert!(known.generation <= generation);
                 known.generation = generation;
+                if let Some(retained) = &retained {
+                    assert!(RecordView::parse(retained).unwrap().offset() <= through);
+                }
                 // What lies between the asked position, the gap and `through` must be nothing.
                 if let Some(gap) = gap {
                     assert!(gap.to <= through);
@@ -808,5 +837,6 @@ proptest! {
         }
         world.settle();
         world.check_at_rest();
+        world.leave();
     }
 }

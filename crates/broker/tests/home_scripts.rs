@@ -2,10 +2,12 @@
 //!
 //! `3<1 hi` is a record: offset, `prev`, payload; `!` marks a retained one.
 
+mod home_script;
 mod home_support;
 
 use broker::settings::Limits;
-use home_support::{Setup, check};
+use home_script::check;
+use home_support::Setup;
 
 #[test]
 fn live() {

@@ -1,0 +1,338 @@
+//! A small language for a home: commands of edges in, letters out, both as text.
+
+use crate::home_support::{EPOCH, START_MS, Setup};
+use broker::home::{Home, HomeOutputs};
+use broker::mail::*;
+use broker::position::Position;
+use broker::settings::Settings;
+use log::{HeapMemory, RecordView};
+use std::fmt::Write;
+use std::sync::Arc;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+
+/// Runs a script: each command stands on a line of its own, the letters that it causes are indented below it. Panics
+/// with the whole text as it should be if it differs.
+#[track_caller]
+pub fn check(setup: Setup, script: &str) {
+    let settings = setup.settings();
+    let mut world = World {
+        home: Home::new(settings.clone(), 0, (1, 2)),
+        settings,
+        memory: HeapMemory::new(setup.memory_bytes),
+        out: HomeOutputs::new(setup.edges),
+        now_ms: START_MS,
+    };
+    let lines = || {
+        script
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
+    };
+    let indent = lines()
+        .map(|line| line.len() - line.trim_start().len())
+        .min()
+        .unwrap_or(0);
+    let mut expected = String::new();
+    let mut actual = String::new();
+    for line in lines() {
+        let line = &line[indent..];
+        writeln!(expected, "{line}").unwrap();
+        if line.starts_with(' ') {
+            continue;
+        }
+        writeln!(actual, "{line}").unwrap();
+        let said = world.run(line);
+        for text in said.into_iter().chain(world.letters()) {
+            writeln!(actual, "    {text}").unwrap();
+        }
+    }
+    assert!(expected == actual, "the transcript is:\n{actual}");
+}
+
+struct World {
+    settings: Arc<Settings>,
+    home: Home,
+    memory: HeapMemory,
+    out: HomeOutputs,
+    now_ms: u64,
+}
+
+impl World {
+    /// Runs a command; what it says beside letters comes back.
+    fn run(&mut self, line: &str) -> Option<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |word: &str| {
+            word.trim_start_matches(char::is_alphabetic)
+                .parse()
+                .unwrap()
+        };
+        let edge = words
+            .get(1)
+            .and_then(|word| word.strip_prefix('e')?.parse::<EdgeId>().ok())
+            .unwrap_or(0);
+        let subscription = |word: &str| Key {
+            index: number(word),
+            generation: 0,
+        };
+        let reply = Reply {
+            connection: Key {
+                index: 0,
+                generation: 0,
+            },
+            request: 0,
+        };
+        let request = match words[..] {
+            ["sub", _, key, topic, ref start @ ..] => {
+                let (rule, partition) = self.settings.locate(topic);
+                let start = match start {
+                    ["live"] => Start::Live,
+                    ["since", position] => Start::Since(position.parse().unwrap()),
+                    ["last", count] => Start::Last(number(count)),
+                    ["snapshot"] => Start::Snapshot,
+                    _ => panic!("{line}"),
+                };
+                let topic = slice(topic);
+                Request::Subscribe {
+                    partition,
+                    rule,
+                    topic,
+                    subscription: subscription(key),
+                    start,
+                }
+            }
+            ["pub", topic, payload, ref how @ ..] => {
+                let (rule, partition) = self.settings.locate(topic);
+                let payload = match payload {
+                    "empty" => Slice::empty(),
+                    _ if payload.starts_with("x*") => {
+                        slice(&"x".repeat(payload[2..].parse().unwrap()))
+                    }
+                    _ => slice(payload),
+                };
+                let topic = slice(topic);
+                let retain = how.contains(&"retain");
+                let publication = Publication {
+                    topic,
+                    attributes: Slice::empty(),
+                    payload,
+                    retain,
+                };
+                let reply = how.contains(&"ack").then_some(reply);
+                Request::Publish {
+                    partition,
+                    rule,
+                    reply,
+                    publication,
+                }
+            }
+            ["release", _, index, generation] => Request::Release {
+                index: number(index),
+                generation: number(generation),
+            },
+            ["read", _, key, index, "after", after, ref max @ ..] => Request::Read {
+                index: number(index),
+                subscription: subscription(key),
+                after: after.parse().unwrap(),
+                limits: page_limits(max),
+            },
+            ["history", topic, ref how @ ..] => {
+                let (rule, partition) = self.settings.locate(topic);
+                let beyond = how.iter().find_map(|word| word.parse::<Position>().ok());
+                let reverse = how.contains(&"reverse");
+                let max = how.iter().position(|word| *word == "max");
+                let limits = page_limits(max.map_or(&[], |place| &how[place..]));
+                let topic = slice(topic);
+                Request::History {
+                    partition,
+                    rule,
+                    topic,
+                    reply,
+                    beyond,
+                    reverse,
+                    limits,
+                }
+            }
+            ["filter", _, key, filter] => Request::AddFilter {
+                filter: slice(filter),
+                subscription: subscription(key),
+            },
+            ["unfilter", _, filter] => Request::RemoveFilter {
+                filter: slice(filter),
+            },
+            ["credit", _, bytes] => Request::Credit {
+                bytes: bytes.parse().unwrap(),
+            },
+            ["pump"] => {
+                let more = self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+                return more.then(|| "more".into());
+            }
+            ["turn"] => {
+                self.home.finish_turn(&mut self.out);
+                return None;
+            }
+            ["time", step] => {
+                self.now_ms = self
+                    .now_ms
+                    .checked_add_signed(step.parse().unwrap())
+                    .unwrap();
+                return None;
+            }
+            ["deadline"] => {
+                let deadline = self.home.next_deadline_ms();
+                return Some(deadline.map_or("none".into(), |at| {
+                    format!("{:+}", at as i64 - START_MS as i64)
+                }));
+            }
+            ["count"] => {
+                let s = self.home.statistics();
+                let (topics, records, indexes) = (s.topics, s.records, s.indexes);
+                let (retained, lagging) = (s.retained, s.lagging_streams);
+                return Some(format!(
+                    "topics {topics} records {records} retained {retained} indexes {indexes} lagging {lagging}"
+                ));
+            }
+            _ => panic!("no such command: {line}"),
+        };
+        self.home
+            .handle(self.now_ms, edge, request, &mut self.memory, &mut self.out);
+        None
+    }
+
+    fn letters(&mut self) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (edge, letters) in self.out.letters.iter_mut().enumerate() {
+            texts.extend(
+                letters
+                    .drain(..)
+                    .map(|letter| format!("e{edge} {}", text_of(&letter))),
+            );
+        }
+        texts
+    }
+}
+
+fn slice(text: &str) -> Slice {
+    Slice::copy_of(text.as_bytes())
+}
+
+fn page_limits(max: &[&str]) -> PageLimits {
+    let records_max = max.get(1).map_or(100, |max| max.parse().unwrap());
+    PageLimits {
+        records_max,
+        bytes_max: 1 << 20,
+    }
+}
+
+/// `offset<prev payload`, with `!` if retained.
+fn record(record: &Slice) -> String {
+    let record = RecordView::parse(record).unwrap();
+    let payload = match std::str::from_utf8(record.payload()).unwrap() {
+        "" => "empty".into(),
+        long if long.len() > 20 => format!("{} bytes", long.len()),
+        short => short.to_string(),
+    };
+    let retained = if record.flags().has(log::Flags::RETAINED) {
+        "!"
+    } else {
+        ""
+    };
+    format!("{}<{}{retained} {payload}", record.offset(), record.prev())
+}
+
+fn records(all: &[Slice]) -> String {
+    let texts: Vec<String> = all.iter().map(record).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+fn gap(gap: &Option<Gap>) -> String {
+    gap.map_or(String::new(), |gap| {
+        format!(" gap {}..{} {:?}", gap.from, gap.to, gap.reason)
+    })
+}
+
+fn flag(is: bool, name: &str) -> String {
+    if is {
+        format!(" {name}")
+    } else {
+        String::new()
+    }
+}
+
+fn text_of(letter: &Letter) -> String {
+    match letter {
+        Letter::Granted {
+            subscription,
+            index,
+            generation,
+            through,
+            replaying,
+            gap: lost,
+            retained,
+            epoch,
+            ..
+        } => {
+            assert_eq!(*epoch, EPOCH);
+            let retained = retained
+                .as_ref()
+                .map_or(String::new(), |r| format!(" retained {}", record(r)));
+            let replaying = if *replaying { "replaying" } else { "live" };
+            let lost = gap(lost);
+            format!(
+                "granted s{} i{index} g{generation} {replaying} through {through}{lost}{retained}",
+                subscription.index
+            )
+        }
+        Letter::Refused { subscription, code } => {
+            format!("refused s{} {code:?}", subscription.index)
+        }
+        Letter::FilterGranted {
+            subscription,
+            result,
+        } => {
+            format!("filter s{} {result:?}", subscription.index)
+        }
+        Letter::Announce { index, topic, .. } => {
+            format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
+        }
+        Letter::Message {
+            index,
+            record: message,
+        } => format!("message i{index} {}", record(message)),
+        Letter::Released { index } => format!("released i{index}"),
+        Letter::Page {
+            subscription,
+            gap: lost,
+            records: page,
+            through,
+            caught_up,
+        } => format!(
+            "page s{}{} {} through {through}{}",
+            subscription.index,
+            gap(lost),
+            records(page),
+            flag(*caught_up, "caught-up")
+        ),
+        Letter::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
+        Letter::History {
+            result: Ok(page), ..
+        } => format!(
+            "history head {}{} {}{}",
+            page.head,
+            gap(&page.gap),
+            records(&page.records),
+            flag(page.more, "more")
+        ),
+        Letter::History {
+            result: Err(code), ..
+        } => format!("history {code:?}"),
+        Letter::Published {
+            result: Ok(appended),
+            ..
+        } => format!("published {}", appended.position),
+        Letter::Published {
+            result: Err(code), ..
+        } => format!("published {code:?}"),
+        Letter::Consumed { requests } => format!("consumed {requests}"),
+    }
+}
