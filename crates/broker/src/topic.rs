@@ -256,4 +256,29 @@ mod tests {
             }
         }
     }
+
+    /// The vectors that every SDK shares.
+    #[test]
+    fn shared_vectors() {
+        let all: serde_json::Value =
+            serde_json::from_str(include_str!("../../../spec/vectors/topics.json")).unwrap();
+        let cases = |list: &str| all[list].as_array().unwrap().clone();
+        for case in cases("topics") {
+            let text = case["topic"].as_str().unwrap();
+            assert_eq!(TopicName::parse(text).is_ok(), case["valid"], "{text:?}");
+        }
+        for case in cases("filters") {
+            let text = case["filter"].as_str().unwrap();
+            assert_eq!(Filter::parse(text).is_ok(), case["valid"], "{text:?}");
+        }
+        for case in cases("matching") {
+            let filter = Filter::parse(case["filter"].as_str().unwrap()).unwrap();
+            let topic = case["topic"].as_str().unwrap();
+            assert_eq!(
+                filter.matches(topic),
+                case["matches"],
+                "{filter:?} {topic:?}"
+            );
+        }
+    }
 }
