@@ -1,2 +1,32 @@
-//! crore
-fn main() {}
+//! The binary: command line, configuration, the operators' port, signals. Everything that serves messages is behind
+//! `node`; everything that speaks to a node is behind `client` and `bench`.
+//!
+//! Exit codes: 0 done, 1 failed, 2 usage, 78 configuration, 130 and 143 ended by SIGINT and SIGTERM.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod cli;
+mod commands;
+mod configuration;
+mod exit;
+mod logging;
+mod process;
+mod signals;
+mod terminal;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Before any thread exists: threads inherit that signals are blocked, and one thread waits for them.
+    signals::block();
+    // A usage error ends here with exit code 2, help with 0.
+    let arguments = cli::Arguments::parse();
+    match commands::run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(ending) => ending.report(),
+    }
+}

@@ -1,0 +1,349 @@
+//! `/metrics`: what the shards have counted, folded, and what the process uses. Never a label for a topic or a client.
+//!
+//! Two counters stand where a gauge would race: connections are `accepted` and `closed`, and also the gauge, which is
+//! their difference at one moment.
+
+use super::exposition::Exposition;
+use crate::process;
+use broker::edge::EdgeStatistics;
+use broker::home::HomeStatistics;
+use node::NodeStatistics;
+
+/// The whole text.
+pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
+    let NodeStatistics { edge, home, .. } = statistics;
+    let mut exposition = Exposition::default();
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("commit", option_env!("CRORE_COMMIT").unwrap_or("unknown")),
+        ("node", node_name),
+    ];
+    exposition.information("crore_build_info", "What runs here.", &labels);
+    write_connections(&mut exposition, edge);
+    write_messages(&mut exposition, edge, home);
+    write_topics(&mut exposition, home);
+    write_threads(&mut exposition, statistics);
+    write_process(&mut exposition);
+    exposition.finish()
+}
+
+fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
+    exposition.counter(
+        "crore_connections_accepted_total",
+        "Connections accepted.",
+        edge.accepted,
+    );
+    exposition.counter(
+        "crore_connections_closed_total",
+        "Connections ended, for whatever reason.",
+        edge.closed,
+    );
+    exposition.gauge("crore_connections", "Connections now.", edge.connections);
+    let known = edge.native_sessions + edge.event_streams + edge.echo_sessions;
+    let sessions = [
+        ("native", edge.native_sessions),
+        ("events", edge.event_streams),
+        ("echo", edge.echo_sessions),
+        ("http", edge.connections.saturating_sub(known)),
+    ];
+    exposition.gauges(
+        "crore_sessions",
+        "Connections now, by what they speak.",
+        "protocol",
+        &sessions,
+    );
+    let ended = [
+        ("slow", edge.slow_closed),
+        ("handshake_timeout", edge.handshake_timeouts),
+        ("ping_timeout", edge.ping_timeouts),
+    ];
+    exposition.counters(
+        "crore_connections_ended_by_node_total",
+        "Connections that the node ended because their peer did not do its part.",
+        "reason",
+        &ended,
+    );
+    exposition.counter(
+        "crore_protocol_errors_total",
+        "Frames and messages that broke their protocol.",
+        edge.protocol_errors,
+    );
+    exposition.counter(
+        "crore_http_requests_total",
+        "HTTP requests.",
+        edge.http_requests,
+    );
+    exposition.counter(
+        "crore_http_errors_total",
+        "HTTP answers of 400 and above.",
+        edge.http_errors,
+    );
+    exposition.counter(
+        "crore_pings_total",
+        "Pings sent to quiet connections.",
+        edge.pings,
+    );
+    exposition.counter(
+        "crore_received_bytes_total",
+        "Bytes read from clients.",
+        edge.read_bytes,
+    );
+    exposition.counter(
+        "crore_sent_bytes_total",
+        "Bytes written to clients.",
+        edge.written_bytes,
+    );
+    exposition.gauge(
+        "crore_pinned_bytes",
+        "Bytes that blocked connections own now.",
+        edge.pinned_bytes,
+    );
+}
+
+fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &HomeStatistics) {
+    exposition.counter(
+        "crore_publishes_received_total",
+        "Publications received from clients.",
+        edge.publishes,
+    );
+    exposition.counter(
+        "crore_messages_appended_total",
+        "Messages appended to a log.",
+        home.published,
+    );
+    let refusals = [
+        ("topics_full", home.refused.topics_full),
+        ("filters_full", home.refused.filters_full),
+        ("retained_full", home.refused.retained_full),
+        ("log_full", home.refused.log_full),
+        ("memory_full", home.refused.memory_full),
+        ("message_too_large", home.refused.message_too_large),
+        ("other", home.refused.other),
+    ];
+    exposition.counters(
+        "crore_refusals_total",
+        "Publishes, subscribes and filters that a home shard refused.",
+        "reason",
+        &refusals,
+    );
+    exposition.counter(
+        "crore_messages_posted_total",
+        "Live messages that home shards posted to I/O threads.",
+        home.delivered,
+    );
+    exposition.counter(
+        "crore_messages_delivered_total",
+        "Messages handed to connections; each receiver counts.",
+        edge.delivered,
+    );
+    exposition.gauge(
+        "crore_subscriptions",
+        "Subscriptions now.",
+        edge.subscriptions,
+    );
+    exposition.counter(
+        "crore_subscriptions_refused_total",
+        "Subscriptions refused.",
+        edge.subscriptions_refused,
+    );
+    exposition.counter(
+        "crore_messages_skipped_total",
+        "Messages for filters that were left out, with an announcement.",
+        edge.skipped,
+    );
+    exposition.counter(
+        "crore_subscriptions_lagged_total",
+        "Times that a subscription fell behind the recent frames and went on from the log.",
+        edge.lagging,
+    );
+    exposition.counter("crore_gaps_total", "Gaps told to subscribers.", edge.gaps);
+    exposition.counter(
+        "crore_pages_total",
+        "Pages read for replaying and lagging subscriptions.",
+        edge.pages,
+    );
+    exposition.counter(
+        "crore_histories_total",
+        "Pages of history read.",
+        home.histories_read,
+    );
+    exposition.gauge(
+        "crore_streams_lagging",
+        "Streams between a partition and an I/O thread that are fed from the log now.",
+        home.lagging_streams,
+    );
+    exposition.counter(
+        "crore_streams_lagged_total",
+        "Times that such a stream began to lag.",
+        home.lagged,
+    );
+    exposition.counter(
+        "crore_stream_gaps_total",
+        "Times that such a stream lost records to eviction.",
+        home.stream_gaps,
+    );
+}
+
+fn write_topics(exposition: &mut Exposition, home: &HomeStatistics) {
+    exposition.gauge("crore_topics", "Topics known.", home.topics);
+    exposition.gauge(
+        "crore_filters",
+        "Filters with wildcards known to home shards.",
+        home.filters,
+    );
+    exposition.counter(
+        "crore_topics_forgotten_total",
+        "Idle topics forgotten; their positions stay comparable.",
+        home.forgotten,
+    );
+    exposition.gauge(
+        "crore_log_records",
+        "Messages in the logs now.",
+        home.records,
+    );
+    exposition.gauge(
+        "crore_retained_messages",
+        "Retained messages now.",
+        home.retained,
+    );
+    exposition.counter(
+        "crore_log_evicted_records_total",
+        "Messages that the logs dropped for age or size.",
+        home.evicted_records,
+    );
+    exposition.counter(
+        "crore_log_evicted_segments_total",
+        "Segments that the logs dropped for age or size.",
+        home.evicted_segments,
+    );
+    let parts = [
+        ("topics", home.topics_bytes),
+        ("log", home.log_bytes),
+        ("log_index", home.index_bytes),
+        ("retained", home.retained_bytes),
+    ];
+    exposition.gauges(
+        "crore_stored_bytes",
+        "Memory of home shards, by what it holds.",
+        "part",
+        &parts,
+    );
+}
+
+fn write_threads(exposition: &mut Exposition, statistics: &NodeStatistics) {
+    exposition.gauge("crore_io_threads", "I/O threads.", statistics.io_threads);
+    exposition.gauge(
+        "crore_io_threads_silent",
+        "I/O threads that did not answer this scrape in time; their numbers are missing here.",
+        statistics.silent_threads,
+    );
+    exposition.gauge(
+        "crore_connections_max",
+        "Connections that the node can hold.",
+        statistics.connections_max,
+    );
+    exposition.counter(
+        "crore_turns_total",
+        "Turns of all I/O threads.",
+        statistics.turns,
+    );
+    exposition.counter(
+        "crore_turns_long_total",
+        "Turns of over ten milliseconds.",
+        statistics.long_turns,
+    );
+}
+
+fn write_process(exposition: &mut Exposition) {
+    let own = std::process::id();
+    if let Some(bytes) = process::proportional_bytes(own) {
+        exposition.gauge(
+            "crore_process_proportional_bytes",
+            "User-space memory: the proportional set size.",
+            bytes,
+        );
+    }
+    if let Some(bytes) = process::resident_bytes(own) {
+        exposition.gauge(
+            "process_resident_memory_bytes",
+            "Resident memory size in bytes.",
+            bytes,
+        );
+    }
+    if let Some(seconds) = process::cpu_seconds(own) {
+        exposition.counter(
+            "process_cpu_seconds_total",
+            "Total user and system CPU time spent in seconds.",
+            seconds,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_holds_what_was_counted() {
+        let edge = EdgeStatistics {
+            accepted: 7,
+            closed: 3,
+            connections: 4,
+            native_sessions: 3,
+            ..EdgeStatistics::default()
+        };
+        let home = HomeStatistics {
+            topics: 9,
+            ..HomeStatistics::default()
+        };
+        let text = render(
+            "n\"1",
+            &NodeStatistics {
+                edge,
+                home,
+                ..NodeStatistics::default()
+            },
+        );
+        for line in [
+            "crore_connections_accepted_total 7",
+            "crore_connections 4",
+            "crore_sessions{protocol=\"native\"} 3",
+            "crore_sessions{protocol=\"http\"} 1",
+            "crore_topics 9",
+            "# TYPE crore_messages_delivered_total counter",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains("node=\"n\\\"1\""));
+    }
+
+    /// The rules of `promtool check metrics`, which the foreign suites run on a node: help for each family, `_total` for
+    /// counters and for nothing else, no unit but base units, lower case.
+    #[test]
+    fn names_follow_the_conventions() {
+        let text = render("n", &NodeStatistics::default());
+        let mut helped = Vec::new();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                let (name, help) = rest.split_once(' ').unwrap();
+                assert!(help.len() > 5 && help.ends_with('.'), "{line}");
+                helped.push(name.to_owned());
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                assert_eq!(helped.last().map(String::as_str), Some(name), "{line}");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+                assert!(
+                    name.bytes()
+                        .all(|byte| byte == b'_' || byte.is_ascii_lowercase()),
+                    "{line}"
+                );
+                for unit in ["_ms", "_milliseconds", "_kib", "_percent", "_count"] {
+                    assert!(!name.contains(unit), "{line}");
+                }
+            } else {
+                let name = line.split(['{', ' ']).next().unwrap();
+                assert_eq!(helped.last().map(String::as_str), Some(name), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The operators' port: health, metrics and the live page, on one thread with a tokio of its own, far from messages.
+//!
+//! Invariants: it only reads. Bound on loopback, it answers only requests that name this machine, so that no web page can
+//! reach it by a name of its own that resolves to loopback.
+
+mod exposition;
+pub mod metrics;
+mod page;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the port tells about. It asks at every request and keeps nothing.
+pub struct Operated {
+    /// What does not change.
+    pub about: About,
+    /// Whether new clients should come here.
+    pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
+    /// Prometheus text.
+    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+/// What does not change while the node runs.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The node's name.
+    pub node_name: String,
+    /// Where clients are served.
+    pub clients: Vec<SocketAddr>,
+    /// Connections that the node can hold.
+    pub connections_max: u64,
+}
+
+/// Whether new clients should come here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Readiness {
+    /// They should.
+    Ready,
+    /// They should not, because of this.
+    NotReady(&'static str),
+}
+
+struct Shared {
+    operated: Operated,
+    started: Instant,
+}
+
+/// Serves on its own thread until the process ends. Listeners are bound already.
+///
+/// # Errors
+/// The thread or its runtime cannot be made.
+pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<()> {
+    if listeners.is_empty() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let shared = Arc::new(Shared {
+        operated,
+        started: Instant::now(),
+    });
+    let mut servers = Vec::with_capacity(listeners.len());
+    for listener in listeners {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let _entered = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        servers.push(axum::serve(listener, routes(Arc::clone(&shared), address)).into_future());
+    }
+    std::thread::Builder::new()
+        .name("operators".into())
+        .spawn(move || {
+            runtime.block_on(async {
+                let tasks: Vec<_> = servers.into_iter().map(tokio::spawn).collect();
+                for task in tasks {
+                    let _ = task.await;
+                }
+            });
+        })?;
+    Ok(())
+}
+
+fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
+    let router = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics_text))
+        .route("/", get(page::document))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
+        .route("/page.json", get(page::facts))
+        .with_state(shared);
+    if address.ip().is_loopback() {
+        router.layer(middleware::from_fn(refuse_foreign_host))
+    } else {
+        router
+    }
+}
+
+/// The process runs and this thread answers.
+async fn livez() -> Response {
+    plain(StatusCode::OK, "alive\n".into())
+}
+
+async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
+    match (shared.operated.readiness)() {
+        Readiness::Ready => plain(StatusCode::OK, "ready\n".into()),
+        Readiness::NotReady(reason) => plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not ready: {reason}\n"),
+        ),
+    }
+}
+
+/// The same verdict as `/readyz`, with what a person wants to know.
+async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
+    let readiness = (shared.operated.readiness)();
+    let (code, status) = match readiness {
+        Readiness::Ready => (StatusCode::OK, "ready"),
+        Readiness::NotReady(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason),
+    };
+    let about = &shared.operated.about;
+    let body = serde_json::json!({
+        "status": status,
+        "node": about.node_name,
+        "version": env!("CARGO_PKG_VERSION"),
+        "connections_max": about.connections_max,
+        "uptime_s": shared.started.elapsed().as_secs(),
+        "clients": about.clients.iter().map(SocketAddr::to_string).collect::<Vec<_>>(),
+    });
+    (code, no_store("application/json"), format!("{body}\n")).into_response()
+}
+
+async fn metrics_text(State(shared): State<Arc<Shared>>) -> Response {
+    let media_type = "text/plain; version=0.0.4; charset=utf-8";
+    (no_store(media_type), (shared.operated.metrics)()).into_response()
+}
+
+fn plain(code: StatusCode, text: String) -> Response {
+    (code, no_store("text/plain; charset=utf-8"), text).into_response()
+}
+
+fn no_store(media_type: &'static str) -> [(header::HeaderName, &'static str); 3] {
+    [
+        (header::CONTENT_TYPE, media_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ]
+}
+
+/// A page of `evil.example` whose name suddenly resolves to 127.0.0.1 is same-origin for the browser; its `Host` is not
+/// ours (RFC 9110, section 7.4, and 15.5.20 for the status).
+async fn refuse_foreign_host(request: Request, next: Next) -> Response {
+    let host = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    if host.is_some_and(names_loopback) {
+        next.run(request).await
+    } else {
+        plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this port answers to localhost only\n".into(),
+        )
+    }
+}
+
+fn names_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
+        None => host.split(':').next().unwrap_or(""),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! The live page: one document, one style, one script, all embedded; nothing comes from elsewhere.
+
+use super::{Shared, no_store};
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+const DOCUMENT: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+pub async fn document(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let clients = clients_url(&shared.operated.about.clients, host_of(&headers));
+    // The page may speak to the node and to nobody else, and nobody may frame it.
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' {clients}; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    let more = [(header::CONTENT_SECURITY_POLICY, policy)];
+    (no_store("text/html; charset=utf-8"), more, DOCUMENT).into_response()
+}
+
+pub async fn style() -> Response {
+    (no_store("text/css; charset=utf-8"), STYLE).into_response()
+}
+
+pub async fn script() -> Response {
+    (no_store("text/javascript; charset=utf-8"), SCRIPT).into_response()
+}
+
+/// What the page has to know of the node.
+pub async fn facts(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let about = &shared.operated.about;
+    let body = serde_json::json!({
+        "node": about.node_name,
+        "version": env!("CARGO_PKG_VERSION"),
+        "clients": clients_url(&about.clients, host_of(&headers)),
+    });
+    (no_store("application/json"), body.to_string()).into_response()
+}
+
+/// The address of the clients' port as the browser can reach it: by the name that it used for this one, where the node
+/// listens there; else by the address that the node listens on.
+fn clients_url(clients: &[SocketAddr], host: &str) -> String {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    match clients.first() {
+        Some(address) if address.ip().is_loopback() || name.is_empty() => {
+            format!("http://{address}")
+        }
+        Some(address) if address.ip().is_unspecified() => {
+            format!("http://{name}:{}", address.port())
+        }
+        Some(address) => format!("http://{address}"),
+        None => "'none'".into(),
+    }
+}
+
+/// The `Host` header; empty unless it is made of what names and addresses are made of, as it is repeated in a header.
+fn host_of(headers: &HeaderMap) -> &str {
+    headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+        .filter(|host| {
+            host.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+        })
+        .unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_page_finds_the_node() {
+        for (listen, host, expected) in [
+            ("127.0.0.1:8800", "localhost:8801", "http://127.0.0.1:8800"),
+            (
+                "0.0.0.0:8800",
+                "node.example:8801",
+                "http://node.example:8800",
+            ),
+            (
+                "[::]:8800",
+                "[2001:db8::1]:8801",
+                "http://[2001:db8::1]:8800",
+            ),
+            ("[::]:8800", "[2001:db8::1]", "http://[2001:db8::1]:8800"),
+            ("0.0.0.0:8800", "", "http://0.0.0.0:8800"),
+            ("10.0.0.1:8800", "other:8801", "http://10.0.0.1:8800"),
+        ] {
+            assert_eq!(clients_url(&[listen.parse().unwrap()], host), expected);
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "a; script-src *".parse().unwrap());
+        assert_eq!(host_of(&headers), "");
+    }
+}

@@ -1,0 +1,153 @@
+//! The port as a client sees it: real sockets, one request each.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+struct Port {
+    address: SocketAddr,
+    is_ready: Arc<AtomicBool>,
+}
+
+impl Port {
+    fn open() -> Port {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_ready = Arc::new(AtomicBool::new(true));
+        let readiness = Arc::clone(&is_ready);
+        let operated = Operated {
+            about: About {
+                node_name: "n1".into(),
+                clients: vec!["127.0.0.1:8800".parse().unwrap()],
+                connections_max: 9,
+            },
+            readiness: Box::new(move || match readiness.load(Ordering::Acquire) {
+                true => Readiness::Ready,
+                false => Readiness::NotReady("draining"),
+            }),
+            metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
+        };
+        spawn(vec![listener], operated).unwrap();
+        Port { address, is_ready }
+    }
+
+    fn ask(&self, line: &str, host: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        write!(
+            stream,
+            "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn check(&self, path: &str, status: u16, contains: &str) {
+        let answer = self.ask(&format!("GET {path}"), "localhost");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{path}\n{answer}"
+        );
+        assert!(answer.contains(contains), "{path}\n{answer}");
+        assert!(
+            answer.contains("cache-control: no-store\r\n"),
+            "{path}\n{answer}"
+        );
+    }
+}
+
+#[test]
+fn health_follows_readiness() {
+    let port = Port::open();
+    port.check("/livez", 200, "\r\n\r\nalive\n");
+    port.check("/readyz", 200, "\r\n\r\nready\n");
+    port.check("/healthz", 200, "\"status\":\"ready\"");
+    port.is_ready.store(false, Ordering::Release);
+    port.check("/livez", 200, "alive");
+    port.check("/readyz", 503, "\r\n\r\nnot ready: draining\n");
+    port.check("/healthz", 503, "\"status\":\"draining\"");
+}
+
+#[test]
+fn metrics_are_prometheus_text() {
+    let port = Port::open();
+    port.check(
+        "/metrics",
+        200,
+        "content-type: text/plain; version=0.0.4; charset=utf-8\r\n",
+    );
+    port.check("/metrics", 200, "\nx_total 1\n");
+}
+
+#[test]
+fn the_page_comes_with_its_parts_and_a_policy() {
+    let port = Port::open();
+    port.check("/", 200, "connect-src 'self' http://127.0.0.1:8800;");
+    port.check("/", 200, "<!doctype html>");
+    port.check("/page.css", 200, "content-type: text/css");
+    port.check("/page.js", 200, "content-type: text/javascript");
+    port.check("/page.json", 200, "\"clients\":\"http://127.0.0.1:8800\"");
+    port.check("/page.json", 200, "\"node\":\"n1\"");
+}
+
+#[test]
+fn what_is_not_there() {
+    let port = Port::open();
+    assert!(
+        port.ask("GET /nothing", "localhost")
+            .starts_with("HTTP/1.1 404 ")
+    );
+    assert!(
+        port.ask("POST /metrics", "localhost")
+            .starts_with("HTTP/1.1 405 ")
+    );
+}
+
+#[test]
+fn only_names_of_this_machine_are_answered() {
+    let port = Port::open();
+    for host in [
+        "localhost",
+        "LOCALHOST:8801",
+        "127.0.0.1",
+        "127.1.2.3:8801",
+        "[::1]:8801",
+    ] {
+        assert!(
+            port.ask("GET /livez", host).starts_with("HTTP/1.1 200 "),
+            "{host}"
+        );
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example:8801",
+        "10.0.0.1",
+        "[2001:db8::1]",
+        "",
+    ] {
+        assert!(
+            port.ask("GET /livez", host).starts_with("HTTP/1.1 421 "),
+            "{host}"
+        );
+    }
+}
+
+#[test]
+fn without_listeners_nothing_is_served() {
+    let operated = Operated {
+        about: About {
+            node_name: String::new(),
+            clients: Vec::new(),
+            connections_max: 0,
+        },
+        readiness: Box::new(|| Readiness::Ready),
+        metrics: Box::new(String::new),
+    };
+    assert!(spawn(Vec::new(), operated).is_ok());
+}

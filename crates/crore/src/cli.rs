@@ -1,0 +1,178 @@
+//! The command line. Each command's arguments stand beside its code.
+
+use crate::commands::{completion, config, history, publish, serve, subscribe};
+use crate::configuration::Sources;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Crore pushes live data to millions of connected clients, and never silently loses a message.
+#[derive(Debug, Parser)]
+#[command(
+    name = "crore",
+    version,
+    propagate_version = true,
+    max_term_width = 110
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node.
+    Serve(serve::Arguments),
+    /// Publish a message, or one for each line of standard input.
+    #[command(name = "pub")]
+    Publish(publish::Arguments),
+    /// Subscribe to topics or filters and print what comes.
+    #[command(name = "sub")]
+    Subscribe(subscribe::Arguments),
+    /// Print a topic's history.
+    History(history::Arguments),
+    /// Show, check or explain the configuration.
+    Config(config::Arguments),
+    /// Print the version, the commit and the compiler.
+    Version,
+    /// Print a completion script for a shell.
+    Completion(completion::Arguments),
+}
+
+/// Where the configuration comes from: flags that several commands share.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConfigurationArguments {
+    /// Configuration file; without one the defaults hold.
+    #[arg(long, value_name = "FILE", env = "CRORE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Address for clients (listen.clients); may be repeated.
+    #[arg(long, value_name = "IP:PORT")]
+    pub listen: Vec<String>,
+    /// Address for operators: health, metrics, live page (listen.operators); may be repeated.
+    #[arg(long, value_name = "IP:PORT")]
+    pub admin_listen: Vec<String>,
+    /// I/O threads (node.io_threads).
+    #[arg(long, value_name = "N")]
+    pub io_threads: Option<String>,
+    /// Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open).
+    #[arg(long)]
+    pub open: bool,
+    /// `text` or `json` (logging.format).
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// Any option of the configuration; may be repeated.
+    #[arg(long = "set", value_name = "SECTION.NAME=VALUE", value_parser = assignment)]
+    pub assignments: Vec<(String, String)>,
+}
+
+impl ConfigurationArguments {
+    /// The sources in their order of precedence, with this process's environment.
+    pub fn sources(&self) -> Sources {
+        let mut flags: Vec<(&'static str, String, String)> = self
+            .assignments
+            .iter()
+            .map(|(key, value)| ("--set", key.clone(), value.clone()))
+            .collect();
+        if !self.listen.is_empty() {
+            flags.push(("--listen", "listen.clients".into(), self.listen.join(",")));
+        }
+        if !self.admin_listen.is_empty() {
+            let addresses = self.admin_listen.join(",");
+            flags.push(("--admin-listen", "listen.operators".into(), addresses));
+        }
+        if let Some(threads) = &self.io_threads {
+            flags.push(("--io-threads", "node.io_threads".into(), threads.clone()));
+        }
+        if self.open {
+            flags.push(("--open", "listen.open".into(), "true".into()));
+        }
+        if let Some(format) = &self.log_format {
+            flags.push(("--log-format", "logging.format".into(), format.clone()));
+        }
+        let variables = std::env::vars_os()
+            .filter_map(|(name, text)| Some((name.into_string().ok()?, text)))
+            .map(|(name, text)| (name, text.to_string_lossy().into_owned()))
+            .collect();
+        Sources {
+            file: self.config.clone(),
+            variables,
+            flags,
+        }
+    }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.trim().into(), value.trim().into())),
+        _ => Err("expected SECTION.NAME=VALUE, such as limits.topics_max=1000".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_become_options() {
+        let arguments = Arguments::try_parse_from([
+            "crore",
+            "serve",
+            "--listen",
+            "127.0.0.1:1",
+            "--listen",
+            "[::1]:1",
+            "--io-threads",
+            "auto",
+            "--open",
+            "--set",
+            "node.name = a=b",
+        ]);
+        let Ok(Arguments {
+            command: Command::Serve(serve),
+        }) = arguments
+        else {
+            panic!()
+        };
+        let configuration = serve.configuration.sources();
+        let flags: Vec<(&str, &str, &str)> = configuration
+            .flags
+            .iter()
+            .map(|(a, b, c)| (*a, b.as_str(), c.as_str()))
+            .collect();
+        assert_eq!(
+            flags,
+            [
+                ("--set", "node.name", "a=b"),
+                ("--listen", "listen.clients", "127.0.0.1:1,[::1]:1"),
+                ("--io-threads", "node.io_threads", "auto"),
+                ("--open", "listen.open", "true"),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            &["crore"][..],
+            &["crore", "sreve"],
+            &["crore", "serve", "--set", "x"],
+            &["crore", "serve", "--io-threads"],
+            &["crore", "pub"],
+            &["crore", "sub"],
+            &["crore", "sub", "a", "--since", "5", "--last", "3"],
+            &["crore", "sub", "a", "--since", "x:y"],
+            &["crore", "history"],
+            &["crore", "completion", "tcsh"],
+        ] {
+            let error = Arguments::try_parse_from(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Where `pub`, `sub` and `history` find the node.
+
+use crate::exit::Ending;
+use client::{Client, ConnectError, Events, Options};
+
+/// Flags of all commands that connect.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConnectionArguments {
+    /// The node: ws://host:port or http://host:port; several, separated by commas, are tried in turn.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CRORE_URL",
+        default_value = "ws://127.0.0.1:8800",
+        value_delimiter = ','
+    )]
+    pub url: Vec<String>,
+}
+
+impl ConnectionArguments {
+    /// A client that connects, and goes on connecting.
+    ///
+    /// # Errors
+    /// A URL makes no sense, or the system gives no thread.
+    pub fn connect(&self, name: &str) -> Result<(Client, Events), Ending> {
+        let mut options = Options::new("");
+        options.urls.clone_from(&self.url);
+        options.session.name = Some(name.into());
+        Client::connect(options).map_err(|error| match error {
+            ConnectError::Url(_) | ConnectError::NoUrl => Ending::Usage(error.to_string()),
+            ConnectError::Resources(_) => Ending::Failed(error.into()),
+        })
+    }
+}

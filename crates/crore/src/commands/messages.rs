@@ -1,0 +1,350 @@
+//! How `sub`, `pub` and `history` show messages and what happens to them: lines for people, objects for programs.
+//!
+//! Invariant: one message or event is one line, and no payload can move a terminal's cursor.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use client::{Event, GapCause, GapReason, Message, Position, SkipReason};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+/// A message as one line.
+pub fn message_line(message: &Message, has_colours: bool) -> String {
+    let position = position_text(message.position);
+    let text = match std::str::from_utf8(&message.payload) {
+        Ok(text) => escape(text),
+        Err(_) => format!("base64:{}", STANDARD.encode(&message.payload)),
+    };
+    if has_colours {
+        format!(
+            "\x1b[36m{}\x1b[0m \x1b[2m{position}\x1b[0m {text}",
+            escape(&message.topic)
+        )
+    } else {
+        format!("{} {position} {text}", escape(&message.topic))
+    }
+}
+
+/// A message as an object, with the names that the node's HTTP answers use. `data` is the payload where it is UTF-8,
+/// else `b64data`.
+pub fn message_json(message: &Message) -> Value {
+    let mut object = Map::new();
+    object.insert("event".into(), "message".into());
+    object.insert("topic".into(), (*message.topic).into());
+    object.insert("position".into(), position_text(message.position).into());
+    object.insert("offset".into(), message.position.offset.into());
+    object.insert("prev".into(), message.prev.into());
+    match std::str::from_utf8(&message.payload) {
+        Ok(text) => object.insert("data".into(), text.into()),
+        Err(_) => object.insert("b64data".into(), STANDARD.encode(&message.payload).into()),
+    };
+    if let Some(content_type) = &message.content_type {
+        object.insert("content_type".into(), content_type.as_str().into());
+    }
+    if !message.tags.is_empty() {
+        let tags = message
+            .tags
+            .iter()
+            .map(|(key, value)| (key.clone(), value.as_str().into()));
+        object.insert("tags".into(), Value::Object(tags.collect()));
+    }
+    if message.retained {
+        object.insert("retained".into(), true.into());
+    }
+    if let Some(time_ms) = message.time_ms {
+        object.insert("time_ms".into(), time_ms.into());
+    }
+    Value::Object(object)
+}
+
+/// What happened as an object.
+pub fn event_json(event: &Event) -> Value {
+    let position =
+        |place: &Option<Position>| place.map_or(Value::Null, |place| position_text(place).into());
+    match event {
+        Event::Message(message) => message_json(message),
+        Event::Connected { connection, node } => {
+            json!({"event": "connected", "connection": connection.to_string(), "node": node})
+        }
+        Event::Subscribed {
+            filter,
+            position: place,
+            replaying,
+            ..
+        } => {
+            json!({"event": "subscribed", "filter": **filter, "position": position(place), "replaying": replaying})
+        }
+        Event::CaughtUp {
+            filter,
+            position: place,
+            complete,
+            ..
+        } => {
+            json!({"event": "caught_up", "filter": **filter, "position": position_text(*place), "complete": complete})
+        }
+        Event::Gap {
+            filter,
+            from,
+            to,
+            cause,
+            ..
+        } => {
+            json!({"event": "gap", "filter": **filter, "from": position(from), "to": position(to), "cause": cause_word(*cause)})
+        }
+        Event::Skipped {
+            filter,
+            from,
+            through,
+            reason,
+            ..
+        } => {
+            json!({"event": "skipped", "filter": **filter, "from": from, "through": through, "reason": skip_word(*reason)})
+        }
+        Event::Unsubscribed { filter, error, .. } => {
+            let error = error
+                .as_ref()
+                .map(|error| json!({"code": error.code, "message": error.message}));
+            json!({"event": "unsubscribed", "filter": **filter, "error": error})
+        }
+        Event::Error(error) => {
+            json!({"event": "error", "code": error.code, "message": error.message})
+        }
+        Event::GoAway {
+            code,
+            return_after_ms,
+            urls,
+        } => {
+            json!({"event": "go_away", "code": code, "return_after_ms": return_after_ms, "urls": urls})
+        }
+        Event::Disconnected {
+            reason,
+            retry_in_ms,
+        } => {
+            json!({"event": "disconnected", "reason": reason.to_string(), "retry_in_ms": retry_in_ms})
+        }
+    }
+}
+
+/// What a person should know of an event; `None` for what goes as it should.
+pub fn event_sentence(event: &Event) -> Option<String> {
+    let place =
+        |place: &Option<Position>| place.map_or("an unknown position".into(), position_text);
+    match event {
+        Event::Message(_)
+        | Event::Connected { .. }
+        | Event::Subscribed { .. }
+        | Event::CaughtUp { .. } => None,
+        Event::Gap {
+            filter,
+            cause: GapCause::Reconnected,
+            ..
+        } => Some(format!(
+            "gap: {}: what was published while the connection was lost is not recovered for filters",
+            escape(filter)
+        )),
+        Event::Gap {
+            filter,
+            from,
+            to,
+            cause,
+            ..
+        } => Some(format!(
+            "gap: {}: messages after {} up to {} are lost ({})",
+            escape(filter),
+            place(from),
+            place(to),
+            cause_word(*cause)
+        )),
+        Event::Skipped {
+            filter,
+            from,
+            through,
+            reason,
+            ..
+        } => Some(format!(
+            "skipped: {}: offsets after {from} up to {through} ({})",
+            escape(filter),
+            skip_word(*reason)
+        )),
+        Event::Unsubscribed {
+            filter,
+            error: Some(error),
+            ..
+        } => Some(format!(
+            "{}: {}",
+            escape(filter),
+            escape(&error.to_string())
+        )),
+        Event::Unsubscribed { error: None, .. } => None,
+        Event::Error(error) => Some(escape(&error.to_string())),
+        Event::GoAway {
+            return_after_ms, ..
+        } => Some(format!(
+            "the server asks to leave and to return after {return_after_ms} ms"
+        )),
+        Event::Disconnected {
+            reason,
+            retry_in_ms: Some(delay_ms),
+        } => Some(format!(
+            "not connected: {}; next attempt in {delay_ms} ms",
+            escape(&reason.to_string())
+        )),
+        Event::Disconnected {
+            reason,
+            retry_in_ms: None,
+        } => Some(format!("not connected: {}", escape(&reason.to_string()))),
+    }
+}
+
+/// `<epoch>:<offset>`.
+pub fn position_text(position: Position) -> String {
+    format!("{}:{}", position.epoch, position.offset)
+}
+
+/// Reads `<epoch>:<offset>`; for flags.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_position(text: &str) -> Result<Position, String> {
+    let number = |digits: &str| {
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { digits.parse().ok() } else { None }
+    };
+    text.split_once(':')
+        .and_then(|(epoch, offset)| {
+            Some(Position {
+                epoch: number(epoch)?,
+                offset: number(offset)?,
+            })
+        })
+        .ok_or_else(|| "expected EPOCH:OFFSET, such as 1795299543:17".into())
+}
+
+/// Reads `key=value`; for flags.
+///
+/// # Errors
+/// What is expected.
+pub fn parse_tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}
+
+/// Control characters as escapes; a backslash stays what it is, as nothing reads this back.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push('\t'),
+            control if control.is_control() => {
+                let _ = write!(escaped, "\\u{{{:x}}}", control as u32);
+            }
+            plain => escaped.push(plain),
+        }
+    }
+    escaped
+}
+
+fn cause_word(cause: GapCause) -> &'static str {
+    match cause {
+        GapCause::Announced(GapReason::Evicted) => "evicted",
+        GapCause::Announced(GapReason::UnknownEpoch) => "unknown_epoch",
+        GapCause::Announced(GapReason::BeyondHead) => "beyond_head",
+        GapCause::Announced(GapReason::HistoryLimit) => "history_limit",
+        GapCause::Announced(_) => "other",
+        GapCause::Unannounced => "unannounced",
+        GapCause::Reconnected => "reconnected",
+    }
+}
+
+fn skip_word(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Slow => "slow",
+        SkipReason::Conflated => "conflated",
+        SkipReason::Expired => "expired",
+        SkipReason::Dropped => "dropped",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(payload: &[u8]) -> Message {
+        Message {
+            subscription: None,
+            also: Vec::new(),
+            topic: "a/b".into(),
+            position: Position {
+                epoch: 7,
+                offset: 3,
+            },
+            prev: 1,
+            payload: payload.to_vec(),
+            content_type: Some("text/plain".into()),
+            tags: vec![("k".into(), "v".into())],
+            retained: false,
+            time_ms: None,
+        }
+    }
+
+    #[test]
+    fn lines() {
+        for (payload, expected) in [
+            (&b"hello"[..], "a/b 7:3 hello"),
+            (b"two\nlines", "a/b 7:3 two\\nlines"),
+            (b"\x1b[2J", "a/b 7:3 \\u{1b}[2J"),
+            ("\u{9b}2J".as_bytes(), "a/b 7:3 \\u{9b}2J"),
+            (b"\xff\x00", "a/b 7:3 base64:/wA="),
+        ] {
+            assert_eq!(message_line(&message(payload), false), expected);
+        }
+    }
+
+    #[test]
+    fn objects() {
+        assert_eq!(
+            message_json(&message(b"x")),
+            json!({"event": "message", "topic": "a/b", "position": "7:3", "offset": 3, "prev": 1, "data": "x",
+                   "content_type": "text/plain", "tags": {"k": "v"}})
+        );
+        assert_eq!(message_json(&message(b"\xff"))["b64data"], "/w==");
+        let gap = Event::Gap {
+            subscription: client::SubscriptionId(1),
+            filter: "a".into(),
+            from: None,
+            to: Some(Position {
+                epoch: 7,
+                offset: 9,
+            }),
+            cause: GapCause::Announced(GapReason::Evicted),
+        };
+        assert_eq!(
+            event_json(&gap),
+            json!({"event": "gap", "filter": "a", "from": null, "to": "7:9", "cause": "evicted"})
+        );
+        let sentence = event_sentence(&gap).unwrap();
+        assert_eq!(
+            sentence,
+            "gap: a: messages after an unknown position up to 7:9 are lost (evicted)"
+        );
+    }
+
+    #[test]
+    fn positions() {
+        assert_eq!(
+            parse_position("7:3"),
+            Ok(Position {
+                epoch: 7,
+                offset: 3
+            })
+        );
+        for bad in ["", "7", "7:", ":3", "-7:3", "+7:3", "7:3:1", "x:y", "7: 3"] {
+            assert!(parse_position(bad).is_err(), "{bad}");
+        }
+    }
+}

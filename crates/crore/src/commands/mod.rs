@@ -1,0 +1,30 @@
+//! The commands, one file for each.
+
+pub mod completion;
+pub mod config;
+mod connection;
+pub mod history;
+mod messages;
+pub mod publish;
+pub mod serve;
+pub mod subscribe;
+mod version;
+
+use crate::cli::Command;
+use crate::exit::Ending;
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// How it ended, where that was not well.
+pub fn run(command: Command) -> Result<(), Ending> {
+    match command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Publish(arguments) => publish::run(&arguments),
+        Command::Subscribe(arguments) => subscribe::run(&arguments),
+        Command::History(arguments) => history::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+        Command::Version => version::run(),
+        Command::Completion(arguments) => completion::run(&arguments),
+    }
+}

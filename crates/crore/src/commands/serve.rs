@@ -1,0 +1,215 @@
+//! `crore serve`: a node with its operators' port, from start to drain.
+//!
+//! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when the node accepts.
+//! The first signal makes readiness fail, drains and ends; a second one ends at once.
+
+use crate::admin::{self, About, Readiness};
+use crate::cli::ConfigurationArguments;
+use crate::configuration::{self, Configuration, assemble};
+use crate::exit::Ending;
+use crate::logging::{Format, Level, Log};
+use crate::signals::Signal;
+use crate::{process, signals};
+use anyhow::Context;
+use net::kernel::{nofile_limit, raise_nofile_limit};
+use node::Node;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::time::Duration;
+
+/// Flags of `serve`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub configuration: ConfigurationArguments,
+}
+
+/// Serves until a signal.
+///
+/// # Errors
+/// A fault in the configuration, a port that cannot be bound, or the signal that ended it.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let configuration = configuration::load(&arguments.configuration.sources())?;
+    let log = log_of(&configuration);
+    let signal = watch_signals();
+
+    let before = nofile_limit();
+    let limit = raise_nofile_limit();
+    log.write(
+        Level::Debug,
+        "The descriptor limit was raised.",
+        &[
+            ("before", &before.soft.to_string()),
+            ("now", &limit.soft.to_string()),
+        ],
+    );
+    let operators = bind(configuration.addresses("listen.operators"))?;
+    let operator_addresses = local_addresses(&operators)?;
+    let serving = start(&configuration, &operator_addresses)?;
+
+    for address in &serving.addresses {
+        log.announce("listening clients", &[("url", &http_url(*address))]);
+    }
+    for address in &operator_addresses {
+        log.announce("listening operators", &[("url", &http_url(*address))]);
+    }
+    for notice in &serving.notices {
+        log.write(Level::Warn, notice, &[]);
+    }
+    admin::spawn(operators, serving.operated(&configuration))
+        .context("the operators' port cannot be served")?;
+    process::notify_service_manager("READY=1");
+    log.announce("ready", &[]);
+
+    let signal = signal.recv().context("the signal thread is gone")?;
+    drain(serving, &configuration, &log, signal);
+    match signal {
+        // What a supervisor asked for was done.
+        Signal::Terminate => Ok(()),
+        Signal::Interrupt => Err(Ending::Signal(signal)),
+    }
+}
+
+/// A running node, shared with the operators' port.
+struct Serving {
+    node: Arc<RwLock<Option<Node>>>,
+    connections_max: u64,
+    is_draining: Arc<AtomicBool>,
+    addresses: Vec<SocketAddr>,
+    notices: Vec<String>,
+}
+
+impl Serving {
+    fn operated(&self, configuration: &Configuration) -> admin::Operated {
+        let is_draining = Arc::clone(&self.is_draining);
+        let asked = Arc::clone(&self.node);
+        let measured = Arc::clone(&self.node);
+        let node_name = configuration.text("node.name").to_owned();
+        admin::Operated {
+            about: About {
+                node_name: node_name.clone(),
+                clients: self.addresses.clone(),
+                connections_max: self.connections_max,
+            },
+            readiness: Box::new(move || {
+                if is_draining.load(Ordering::Acquire) {
+                    return Readiness::NotReady("draining");
+                }
+                match &*asked.read().unwrap_or_else(PoisonError::into_inner) {
+                    Some(node) if node.ready() => Readiness::Ready,
+                    Some(_) => Readiness::NotReady("no room for further connections"),
+                    None => Readiness::NotReady("stopped"),
+                }
+            }),
+            metrics: Box::new(move || {
+                let node = measured.read().unwrap_or_else(PoisonError::into_inner);
+                let statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
+                admin::metrics::render(&node_name, &statistics)
+            }),
+        }
+    }
+}
+
+/// Pages of the operators' port may use the node: its live page needs no configuration.
+fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serving, Ending> {
+    let mut options = assemble::node_options(configuration, process::cores_count());
+    for address in operators {
+        options.settings.allowed_origins.push(http_url(*address));
+        if address.ip().is_loopback() || address.ip().is_unspecified() {
+            let port = address.port();
+            for host in ["localhost", "127.0.0.1", "[::1]"] {
+                options
+                    .settings
+                    .allowed_origins
+                    .push(format!("http://{host}:{port}"));
+            }
+        }
+    }
+    let node = node::start(options).context("the node cannot start")?;
+    Ok(Serving {
+        addresses: node.addresses().to_vec(),
+        notices: node.notices().to_vec(),
+        connections_max: node.connections_max(),
+        node: Arc::new(RwLock::new(Some(node))),
+        is_draining: Arc::new(AtomicBool::new(false)),
+    })
+}
+
+fn drain(serving: Serving, configuration: &Configuration, log: &Log, signal: Signal) {
+    serving.is_draining.store(true, Ordering::Release);
+    process::notify_service_manager("STOPPING=1");
+    let window_ms = configuration.number("node.drain_window").unwrap_or(0);
+    let reason = if signal == Signal::Terminate {
+        "SIGTERM"
+    } else {
+        "SIGINT"
+    };
+    log.write(
+        Level::Info,
+        "The node drains; a second signal ends it at once.",
+        &[("signal", reason), ("window_ms", &window_ms.to_string())],
+    );
+    // Metrics stay readable meanwhile.
+    if let Some(node) = &*serving.node.read().unwrap_or_else(PoisonError::into_inner) {
+        node.drain(Duration::from_millis(window_ms));
+    }
+    let node = serving
+        .node
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    match node.map(Node::stop) {
+        Some(Err(error)) => {
+            log.write(
+                Level::Error,
+                "An I/O thread had failed.",
+                &[("error", &error.to_string())],
+            );
+        }
+        _ => log.write(Level::Info, "The node has stopped.", &[]),
+    }
+}
+
+/// The first signal is received; a second one ends the process.
+fn watch_signals() -> mpsc::Receiver<Signal> {
+    let (sender, receiver) = mpsc::channel();
+    let mut count = 0_u32;
+    signals::watch(move |signal| {
+        count += 1;
+        if count > 1 || sender.send(signal).is_err() {
+            std::process::exit(i32::from(signal.exit_code()));
+        }
+    });
+    receiver
+}
+
+fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Ending> {
+    addresses
+        .iter()
+        .map(|address| {
+            TcpListener::bind(address)
+                .with_context(|| format!("the operators' address {address} cannot be bound"))
+                .map_err(Ending::from)
+        })
+        .collect()
+}
+
+fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending> {
+    listeners
+        .iter()
+        .map(|listener| Ok(listener.local_addr()?))
+        .collect()
+}
+
+fn http_url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+fn log_of(configuration: &Configuration) -> Log {
+    let format = match configuration.text("logging.format") {
+        "json" => Format::Json,
+        _ => Format::Text,
+    };
+    Log::new(format, Level::of(configuration.text("logging.level")))
+}

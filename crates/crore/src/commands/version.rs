@@ -1,0 +1,23 @@
+//! `crore version`.
+
+use crate::exit::Ending;
+use std::io::Write;
+
+/// The commit this was built from, if it was built in a repository.
+pub const COMMIT: Option<&str> = option_env!("CRORE_COMMIT");
+
+/// Prints version, commit and compiler.
+///
+/// # Errors
+/// Standard output fails.
+pub fn run() -> Result<(), Ending> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "crore {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(output, "commit {}", COMMIT.unwrap_or("unknown"))?;
+    writeln!(
+        output,
+        "compiler {}",
+        option_env!("CRORE_COMPILER").unwrap_or("unknown")
+    )?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! From options to what the node takes: settings, limits, logs, rules, addresses.
+
+use super::Configuration;
+use super::fault::Origin;
+use super::value::Value;
+use broker::filters::FilterTrie;
+use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::topic::Filter;
+use node::NodeOptions;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `listen.open` without `listen.clients`: every IPv4 address of the machine.
+const OPEN_ADDRESS: &str = "0.0.0.0:8800";
+
+/// Whether a text is a filter.
+pub fn filter_is_valid(text: &str) -> bool {
+    Filter::parse(text).is_ok()
+}
+
+/// Everything that the node's start needs. `configuration` has been checked; `cores` is how many the process may use.
+pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions {
+    let cores = cores.clamp(1, 1_024) as u64;
+    // Only one of the two may be given: "auto" follows the other.
+    let homes = configuration.number("node.home_shards_count");
+    let threads = configuration
+        .number("node.io_threads")
+        .unwrap_or(cores.max(homes.unwrap_or(1)));
+    let homes = homes.unwrap_or(cores.min(threads));
+    NodeOptions {
+        settings: settings(configuration, threads as u16, homes as u16),
+        listen: client_addresses(configuration),
+        socket_send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
+        backlog_max: number_u64(configuration, "listen.backlog") as i32,
+        private_tables: configuration.is_on("node.private_tables"),
+        hash_seed: (
+            RandomState::new().hash_one(0),
+            RandomState::new().hash_one(1),
+        ),
+    }
+}
+
+/// Where clients are served: with `listen.open` and no address given, everywhere.
+pub fn client_addresses(configuration: &Configuration) -> Vec<SocketAddr> {
+    let (value, origin) = configuration.get("listen.clients");
+    match value {
+        Value::Addresses(_) if *origin == Origin::Default && configuration.is_on("listen.open") => {
+            OPEN_ADDRESS.parse().into_iter().collect()
+        }
+        Value::Addresses(addresses) => addresses.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings {
+    let logs = logs(configuration);
+    let mut rules = vec![default_rule(configuration, &logs)];
+    let mut rule_filters = FilterTrie::default();
+    for entry in &configuration.rules {
+        let log = entry
+            .text("log")
+            .and_then(|name| logs.iter().position(|log| log.name == name))
+            .unwrap_or(0);
+        let Some(filter) = entry
+            .text("filter")
+            .and_then(|text| Filter::parse(text).ok())
+        else {
+            continue;
+        };
+        rule_filters.insert(filter, rules.len() as u16);
+        rules.push(RuleSettings {
+            log: log as u16,
+            history_messages_max: entry.number("history_messages_max").unwrap_or(0) as u32,
+            history_age_max_ms: entry
+                .number("history_age_max")
+                .unwrap_or(logs[log].age_max_ms),
+            message_bytes_max: entry
+                .number("message_bytes_max")
+                .unwrap_or(number_u64(configuration, "limits.message_bytes_max"))
+                as u32,
+        });
+    }
+    Settings {
+        edges_count: threads,
+        homes_count: homes,
+        logs,
+        rules,
+        rule_filters,
+        limits: limits(configuration),
+        node_name: configuration.text("node.name").into(),
+        allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
+    }
+}
+
+fn logs(configuration: &Configuration) -> Vec<LogSettings> {
+    let mut first_partition = 0;
+    let mut logs = Vec::with_capacity(configuration.logs.len());
+    for entry in &configuration.logs {
+        let number = |key: &str| entry.number(key).unwrap_or(0);
+        let partitions_count = number("partitions_count") as u32;
+        logs.push(LogSettings {
+            name: entry.text("name").unwrap_or_default().into(),
+            partitions_count,
+            first_partition,
+            epoch: new_epoch(),
+            log_bytes_max: number("bytes_max"),
+            age_max_ms: number("age_max"),
+            segment_bytes: number("segment_bytes") as u32,
+            retained_bytes_max: number("retained_bytes_max"),
+        });
+        first_partition += partitions_count;
+    }
+    logs
+}
+
+fn default_rule(configuration: &Configuration, logs: &[LogSettings]) -> RuleSettings {
+    let declared = super::options::RULE_OPTIONS
+        .iter()
+        .find(|spec| spec.key == "history_messages_max")
+        .and_then(super::OptionSpec::default_value);
+    RuleSettings {
+        log: 0,
+        history_messages_max: match declared {
+            Some(Value::Count(number)) => number as u32,
+            _ => 0,
+        },
+        history_age_max_ms: logs[0].age_max_ms,
+        message_bytes_max: number_u32(configuration, "limits.message_bytes_max"),
+    }
+}
+
+fn limits(configuration: &Configuration) -> Limits {
+    let number = |key: &str| number_u32(configuration, key);
+    Limits {
+        connections_max: configuration
+            .number("limits.connections_max")
+            .map_or(u32::MAX, |number| number as u32),
+        topics_max: number("limits.topics_max"),
+        filters_per_shard_max: number("limits.filters_per_shard_max"),
+        filter_levels_max: number("limits.filter_levels_max"),
+        subscriptions_per_session_max: number("limits.subscriptions_per_session_max"),
+        frame_bytes_max: number("websocket.frame_bytes_max"),
+        message_bytes_max: number("limits.message_bytes_max"),
+        echo_bytes_max: number("websocket.echo_bytes_max"),
+        head_bytes_max: number("http.head_bytes_max"),
+        handshake_timeout_ms: number("http.handshake_timeout"),
+        keep_alive_timeout_ms: number("http.keep_alive_timeout"),
+        ping_interval_s: number("websocket.ping_interval") / 1_000,
+        outbox_len_max: number("limits.outbox_len_max"),
+        outbox_bytes_max: number("limits.outbox_bytes_max"),
+        pinned_bytes_max: number_u64(configuration, "limits.pinned_bytes_max"),
+        ring_bytes: number("limits.ring_bytes"),
+        requests_inflight_max: number("limits.requests_inflight_max"),
+        stream_credit_bytes: number("limits.stream_credit_bytes"),
+        turn_frames_max: number("limits.turn_frames_max"),
+        page_bytes: number("limits.page_bytes"),
+        page_records_max: number("limits.page_records_max"),
+        wait_max_ms: number("http.wait_max"),
+        heartbeat_interval_s: number("http.heartbeat_interval") / 1_000,
+    }
+}
+
+/// A memory log is a new log at every start. Seconds keep epochs in order for people; random bits keep the epochs of two
+/// logs that began in the same second apart.
+fn new_epoch() -> u64 {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let random = RandomState::new().hash_one(since_1970.as_nanos());
+    (since_1970.as_secs() << 24) | (random >> 40)
+}
+
+fn number_u64(configuration: &Configuration, key: &str) -> u64 {
+    configuration.number(key).unwrap_or(0)
+}
+
+/// Bounds of the declaration keep such options within 32 bits.
+fn number_u32(configuration: &Configuration, key: &str) -> u32 {
+    u32::try_from(number_u64(configuration, key)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,302 @@
+//! Configuration: file < environment < flags, over declared defaults. One declaration per option (`options.rs`) gives
+//! the file `crore.toml`, the documents, the environment's names and validation.
+//!
+//! Unknown keys and bad values are faults with file, line, key and what was expected; all are collected, and the command
+//! ends with exit code 78.
+
+pub mod assemble;
+pub mod document;
+pub mod fault;
+mod file;
+pub mod options;
+mod relations;
+pub mod value;
+
+use fault::{Fault, Faults, Origin};
+use options::{LOG_OPTIONS, OPTIONS, OptionSpec};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+#[cfg(test)]
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+use value::{Refusal, Value};
+
+/// Every option with a value and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    values: BTreeMap<&'static str, (Value, Origin)>,
+    /// The `[[log]]` tables; at least one.
+    pub logs: Vec<Entry>,
+    /// The `[[rule]]` tables.
+    pub rules: Vec<Entry>,
+}
+
+/// One `[[log]]` or `[[rule]]`.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    values: BTreeMap<&'static str, (Value, Origin)>,
+    /// Where the table begins.
+    pub origin: Origin,
+}
+
+/// What is laid over the defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// A configuration file.
+    pub file: Option<PathBuf>,
+    /// The environment; only names that start with `CRORE_` matter.
+    pub variables: Vec<(String, String)>,
+    /// Flags: the flag's name, the key and the value.
+    pub flags: Vec<(&'static str, String, String)>,
+}
+
+/// Reads all sources and checks the whole.
+///
+/// # Errors
+/// All faults of all sources. A file that cannot be read is one.
+pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
+    let mut faults = Vec::new();
+    let mut configuration = Configuration::default();
+    if let Some(path) = &sources.file {
+        let shared = Arc::new(path.clone());
+        match std::fs::read_to_string(path) {
+            Ok(text) => file::read(&shared, &text, &mut configuration, &mut faults),
+            Err(error) => faults.push(Fault {
+                origin: Origin::Flag("--config"),
+                key: String::new(),
+                problem: format!("{} cannot be read: {error}", path.display()),
+                expected: "a TOML file".into(),
+            }),
+        }
+    }
+    for (name, text) in &sources.variables {
+        read_variable(name, text, &mut configuration, &mut faults);
+    }
+    for (flag, key, text) in &sources.flags {
+        configuration.set(
+            key,
+            Origin::Flag(flag),
+            |spec| spec.kind.read_text(text),
+            &mut faults,
+        );
+    }
+    if faults.is_empty() {
+        relations::check(&configuration, &mut faults);
+    }
+    if faults.is_empty() {
+        Ok(configuration)
+    } else {
+        Err(Faults(faults))
+    }
+}
+
+/// The text of one file, checked.
+///
+/// # Errors
+/// All its faults.
+#[cfg(test)]
+fn load_text(path: &Path, text: &str) -> Result<Configuration, Faults> {
+    let mut faults = Vec::new();
+    let mut configuration = Configuration::default();
+    file::read(
+        &Arc::new(path.to_owned()),
+        text,
+        &mut configuration,
+        &mut faults,
+    );
+    if faults.is_empty() {
+        relations::check(&configuration, &mut faults);
+    }
+    if faults.is_empty() {
+        Ok(configuration)
+    } else {
+        Err(Faults(faults))
+    }
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Configuration {
+            values: OPTIONS
+                .iter()
+                .filter_map(|spec| Some((spec.key, (spec.default_value()?, Origin::Default))))
+                .collect(),
+            logs: vec![Entry::with_defaults(LOG_OPTIONS, Origin::Default)],
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl Configuration {
+    /// The value of an option and its origin.
+    ///
+    /// # Panics
+    /// The key is not declared: a mistake in this program.
+    pub fn get(&self, key: &str) -> &(Value, Origin) {
+        self.values
+            .get(key)
+            .unwrap_or_else(|| panic!("the option {key} is not declared"))
+    }
+
+    /// The number of a count, a size (bytes), or a duration (milliseconds); `None` where it is `"auto"`.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        number_of(&self.get(key).0)
+    }
+
+    /// A switch.
+    pub fn is_on(&self, key: &str) -> bool {
+        matches!(self.get(key).0, Value::Boolean(true))
+    }
+
+    /// Words or a choice.
+    pub fn text(&self, key: &str) -> &str {
+        text_of(&self.get(key).0)
+    }
+
+    /// A list of words.
+    pub fn texts(&self, key: &str) -> &[String] {
+        match &self.get(key).0 {
+            Value::Texts(texts) => texts,
+            _ => &[],
+        }
+    }
+
+    /// Addresses.
+    pub fn addresses(&self, key: &str) -> &[SocketAddr] {
+        match &self.get(key).0 {
+            Value::Addresses(addresses) => addresses,
+            _ => &[],
+        }
+    }
+
+    fn set(
+        &mut self,
+        key: &str,
+        origin: Origin,
+        read: impl FnOnce(&OptionSpec) -> Result<Value, Refusal>,
+        faults: &mut Vec<Fault>,
+    ) {
+        let Some(spec) = OPTIONS.iter().find(|spec| spec.key == key) else {
+            faults.push(file::unknown_key(key, origin));
+            return;
+        };
+        match read(spec) {
+            Ok(value) => {
+                self.values.insert(spec.key, (value, origin));
+            }
+            Err(Refusal { problem, expected }) => {
+                faults.push(Fault {
+                    origin,
+                    key: key.into(),
+                    problem,
+                    expected,
+                });
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn with_defaults(specs: &'static [OptionSpec], origin: Origin) -> Entry {
+        let values = specs
+            .iter()
+            .filter_map(|spec| Some((spec.key, (spec.default_value()?, Origin::Default))))
+            .collect();
+        Entry { values, origin }
+    }
+
+    fn put(&mut self, key: &'static str, value: Value, origin: Origin) {
+        self.values.insert(key, (value, origin));
+    }
+
+    /// The value of a key and its origin; `None` where none was given and there is no default.
+    pub fn get(&self, key: &str) -> Option<&(Value, Origin)> {
+        self.values.get(key)
+    }
+
+    /// As [`Configuration::number`].
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.get(key).and_then(|(value, _)| number_of(value))
+    }
+
+    /// Words; `None` where none were given.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).map(|(value, _)| text_of(value))
+    }
+
+    /// Where a key's value comes from; the table's beginning where it was not given.
+    pub fn origin_of(&self, key: &str) -> Origin {
+        match self.get(key) {
+            None | Some((_, Origin::Default)) => self.origin.clone(),
+            Some((_, origin)) => origin.clone(),
+        }
+    }
+}
+
+fn number_of(value: &Value) -> Option<u64> {
+    match value {
+        Value::Count(number) | Value::Size(number) | Value::Duration(number) => Some(*number),
+        _ => None,
+    }
+}
+
+fn text_of(value: &Value) -> &str {
+    match value {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
+/// Variables that are read elsewhere.
+const OTHER_VARIABLES: [&str; 2] = ["CRORE_CONFIG", "CRORE_URL"];
+
+fn read_variable(
+    name: &str,
+    text: &str,
+    configuration: &mut Configuration,
+    faults: &mut Vec<Fault>,
+) {
+    let Some(rest) = name.strip_prefix("CRORE_") else {
+        return;
+    };
+    if OTHER_VARIABLES.contains(&name) || comes_from_an_orchestrator(rest) {
+        return;
+    }
+    let origin = Origin::Variable(name.into());
+    match OPTIONS.iter().find(|spec| spec.variable() == name) {
+        Some(spec) => configuration.set(spec.key, origin, |spec| spec.kind.read_text(text), faults),
+        None => {
+            let names: Vec<String> = OPTIONS.iter().map(OptionSpec::variable).collect();
+            let hint = fault::nearest(name, names.iter().map(String::as_str))
+                .map_or(String::new(), |near| format!(", did you mean {near}?"));
+            faults.push(Fault {
+                origin,
+                key: String::new(),
+                problem: format!("unknown variable{hint}"),
+                expected: "CRORE_SECTION_NAME of an option (`crore config doc` lists them); logs and rules only stand in the file".into(),
+            });
+        }
+    }
+}
+
+/// Kubernetes and Docker links put `CRORE_SERVICE_HOST`, `CRORE_PORT_8800_TCP` and the like into the environment of
+/// every container beside a service that is named `crore` or `crore-...`; none of them is meant for us.
+fn comes_from_an_orchestrator(rest: &str) -> bool {
+    let is_port = |part: &str| {
+        part.is_empty()
+            || part
+                .strip_prefix('_')
+                .and_then(|digits| digits.bytes().next())
+                .is_some_and(|byte| byte.is_ascii_digit())
+    };
+    rest.ends_with("SERVICE_HOST")
+        || rest.contains("SERVICE_PORT")
+        || rest.strip_prefix("PORT").is_some_and(is_port)
+        || rest
+            .find("_PORT")
+            .is_some_and(|place| is_port(&rest[place + 5..]))
+}
+
+#[cfg(test)]
+mod tests;

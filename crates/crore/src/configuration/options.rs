@@ -1,0 +1,499 @@
+//! The one declaration of every option. The file `crore.toml`, `crore config doc`, the environment's names, `--set` and
+//! validation all come from these tables.
+//!
+//! Bounds here are those of one option; relations between options are in `relations.rs`.
+
+use super::value::{Kind, Value};
+
+/// One option.
+#[derive(Debug)]
+pub struct OptionSpec {
+    /// `section.name`; for the keys of `[[log]]` and `[[rule]]` the name alone.
+    pub key: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Its default, written as an environment variable would be; empty where a value must be given (or the list is empty).
+    pub default: &'static str,
+    /// When a change of it takes effect.
+    pub apply: Apply,
+    /// What it is for, in sentences.
+    pub help: &'static str,
+}
+
+/// When a change of an option takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Apply {
+    /// With the next start.
+    Restart,
+}
+
+impl Apply {
+    /// The word for documents.
+    pub fn word(self) -> &'static str {
+        match self {
+            Apply::Restart => "restart",
+        }
+    }
+}
+
+impl OptionSpec {
+    /// The default as a value; `None` where one must be given.
+    pub fn default_value(&self) -> Option<Value> {
+        if self.default.is_empty() && !matches!(self.kind, Kind::Origins | Kind::Addresses) {
+            return None;
+        }
+        let value = self.kind.read_text(self.default);
+        Some(value.unwrap_or_else(|refusal| {
+            panic!(
+                "the declared default of {} is wrong: {}",
+                self.key, refusal.expected
+            )
+        }))
+    }
+
+    /// The environment variable: `CRORE_SECTION_NAME`.
+    pub fn variable(&self) -> String {
+        format!("CRORE_{}", self.key.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+/// The sections, in the order of the file, with a sentence for each.
+pub const SECTIONS: &[(&str, &str)] = &[
+    ("node", "The node: its name, threads and end."),
+    (
+        "listen",
+        "Addresses, and what the kernel is asked for each connection.",
+    ),
+    (
+        "logging",
+        "What the node says about itself on standard output. Never payloads.",
+    ),
+    (
+        "http",
+        "HTTP/1.1, and everything before a connection is upgraded.",
+    ),
+    ("websocket", "WebSocket: the native protocol and the echo."),
+    (
+        "limits",
+        "Bounds of a node, and of each of its shards, sessions and messages.",
+    ),
+];
+
+const fn option(
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionSpec {
+    OptionSpec {
+        key,
+        kind,
+        default,
+        apply: Apply::Restart,
+        help,
+    }
+}
+
+const fn count(min: u64, max: u64) -> Kind {
+    Kind::Count {
+        min,
+        max,
+        auto: false,
+    }
+}
+
+const fn count_or_auto(min: u64, max: u64) -> Kind {
+    Kind::Count {
+        min,
+        max,
+        auto: true,
+    }
+}
+
+const fn size(min: u64, max: u64) -> Kind {
+    Kind::Size {
+        min,
+        max,
+        auto: false,
+    }
+}
+
+const fn seconds(min: u64, max: u64) -> Kind {
+    Kind::Duration {
+        min_ms: min * 1_000,
+        max_ms: max * 1_000,
+        step_ms: 1_000,
+        auto: false,
+    }
+}
+
+const fn milliseconds(min_ms: u64, max_ms: u64) -> Kind {
+    Kind::Duration {
+        min_ms,
+        max_ms,
+        step_ms: 1,
+        auto: false,
+    }
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const DAY_S: u64 = 86_400;
+
+/// Options that stand once.
+pub const OPTIONS: &[OptionSpec] = &[
+    option(
+        "node.name",
+        Kind::Text { bytes_max: 64 },
+        "crore",
+        "The node's name, as told to clients and operators.",
+    ),
+    option(
+        "node.io_threads",
+        count_or_auto(1, 1_024),
+        "auto",
+        "I/O threads. Auto: one for each core that the process may use. Many more are allowed; with private descriptor tables each brings its own descriptor limit.",
+    ),
+    option(
+        "node.home_shards_count",
+        count_or_auto(1, 1_024),
+        "auto",
+        "How many I/O threads also order and store topics. Auto: the cores, at most the I/O threads.",
+    ),
+    option(
+        "node.private_tables",
+        Kind::Boolean,
+        "true",
+        "Give each I/O thread a descriptor table of its own. Where the system refuses, all share one and the start says so.",
+    ),
+    option(
+        "node.drain_window",
+        seconds(0, DAY_S),
+        "5s",
+        "At the end, clients are told to return, spread over so long.",
+    ),
+    option(
+        "listen.clients",
+        Kind::Addresses,
+        "127.0.0.1:8800",
+        "Addresses for clients. Anything but loopback needs listen.open.",
+    ),
+    option(
+        "listen.open",
+        Kind::Boolean,
+        "false",
+        "Serve everybody who can reach the node. There is no entitlement yet: whoever can connect can publish and read all. Where listen.clients is not given, it becomes 0.0.0.0:8800.",
+    ),
+    option(
+        "listen.operators",
+        Kind::Addresses,
+        "127.0.0.1:8801",
+        "Addresses of health, metrics and the live page. An empty list serves none.",
+    ),
+    option(
+        "listen.backlog",
+        count(1, 1 << 20),
+        "4096",
+        "Connections that the kernel may hold ready for each I/O thread. The kernel caps it at net.core.somaxconn.",
+    ),
+    option(
+        "listen.socket_send_bytes",
+        size(4 * KIB, 16 * MIB),
+        "32KiB",
+        "The kernel's send buffer for each connection. Without this bound it keeps megabytes for every client that does not read.",
+    ),
+    option(
+        "logging.format",
+        Kind::Choice(&["text", "json"]),
+        "text",
+        "How log lines are written.",
+    ),
+    option(
+        "logging.level",
+        Kind::Choice(&["error", "warn", "info", "debug"]),
+        "info",
+        "The least severe level that is written.",
+    ),
+    option(
+        "http.head_bytes_max",
+        size(KIB, MIB),
+        "16KiB",
+        "A longer request head is answered 431.",
+    ),
+    option(
+        "http.handshake_timeout",
+        milliseconds(100, 600_000),
+        "10s",
+        "From the connection's start to the end of its first request head; then it is closed.",
+    ),
+    option(
+        "http.keep_alive_timeout",
+        milliseconds(100, DAY_S * 1_000),
+        "75s",
+        "A connection without a request is closed after so long.",
+    ),
+    option(
+        "http.wait_max",
+        milliseconds(0, 600_000),
+        "60s",
+        "The longest long-poll; a greater `wait` is cut to it.",
+    ),
+    option(
+        "http.heartbeat_interval",
+        seconds(1, 3_600),
+        "15s",
+        "A quiet event stream carries a comment this often, so that nothing on its way closes it.",
+    ),
+    option(
+        "http.allowed_origins",
+        Kind::Origins,
+        "",
+        "Web pages of these origins may use the node, beside its own pages. [\"*\"] allows all.",
+    ),
+    option(
+        "websocket.frame_bytes_max",
+        size(KIB, GIB),
+        "2MiB",
+        "A longer native frame or WebSocket message from a client closes its connection (1009).",
+    ),
+    option(
+        "websocket.echo_bytes_max",
+        size(KIB, GIB),
+        "16MiB",
+        "The same for /echo.",
+    ),
+    option(
+        "websocket.ping_interval",
+        seconds(0, DAY_S),
+        "60s",
+        "A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.",
+    ),
+    option(
+        "limits.connections_max",
+        count_or_auto(1, u32::MAX as u64 - 1),
+        "auto",
+        "Connections of one I/O thread; further ones are answered 503. Auto: as many as descriptors allow.",
+    ),
+    option(
+        "limits.topics_max",
+        count(1, 1_000_000_000),
+        "50000000",
+        "Topics known to one home shard; a publish or subscribe that needs one more is refused.",
+    ),
+    option(
+        "limits.filters_per_shard_max",
+        count(1, 10_000_000),
+        "100000",
+        "Filters with wildcards known to one shard; a further one is refused.",
+    ),
+    option(
+        "limits.filter_levels_max",
+        count(1, 128),
+        "32",
+        "Levels of a filter with wildcards; a deeper one is refused.",
+    ),
+    option(
+        "limits.subscriptions_per_session_max",
+        count(1, 10_000_000),
+        "10000",
+        "Subscriptions of one connection; a further one is refused.",
+    ),
+    option(
+        "limits.message_bytes_max",
+        size(1, 256 * MIB),
+        "1MiB",
+        "Payload of one message; a longer one is refused. A rule may say less.",
+    ),
+    option(
+        "limits.outbox_len_max",
+        count(1, 65_535),
+        "256",
+        "Messages that may wait for one blocked connection; then its subscriptions lag, and are fed from the log when it drains.",
+    ),
+    option(
+        "limits.outbox_bytes_max",
+        size(4 * KIB, GIB),
+        "4MiB",
+        "Answers and begun frames that one blocked connection may own; beyond that it is closed, to resume.",
+    ),
+    option(
+        "limits.pinned_bytes_max",
+        size(64 * KIB, 64 * GIB),
+        "256MiB",
+        "The same for all connections of one I/O thread together.",
+    ),
+    option(
+        "limits.ring_bytes",
+        size(64 * KIB, 2 * GIB),
+        "4MiB",
+        "Recent frames that one I/O thread keeps for slow connections.",
+    ),
+    option(
+        "limits.requests_inflight_max",
+        count(16, 1 << 20),
+        "4096",
+        "Requests on their way from one I/O thread to one home shard; beyond that the connections concerned are not read.",
+    ),
+    option(
+        "limits.stream_credit_bytes",
+        size(64 * KIB, 2 * GIB),
+        "8MiB",
+        "Live messages on their way from one home shard to one I/O thread; beyond that the home reads the log later instead.",
+    ),
+    option(
+        "limits.turn_frames_max",
+        count(1, 65_536),
+        "64",
+        "Frames handled for one connection before others have their turn.",
+    ),
+    option(
+        "limits.page_bytes",
+        size(KIB, 64 * MIB),
+        "64KiB",
+        "One page of history or replay. One message always fits.",
+    ),
+    option(
+        "limits.page_records_max",
+        count(1, 65_536),
+        "256",
+        "Messages of one such page.",
+    ),
+];
+
+/// Keys of each `[[log]]`.
+pub const LOG_OPTIONS: &[OptionSpec] = &[
+    option(
+        "name",
+        Kind::Text { bytes_max: 64 },
+        "memory",
+        "By which rules name it.",
+    ),
+    option(
+        "durability",
+        Kind::Choice(&["memory", "disk"]),
+        "memory",
+        "Where acknowledged messages are kept. This version keeps them in memory only and refuses \"disk\".",
+    ),
+    option(
+        "partitions_count",
+        count(1, 65_536),
+        "64",
+        "Topics are spread over so many partitions, as Kafka's default partitioner does.",
+    ),
+    option(
+        "bytes_max",
+        size(64 * KIB, 64 << 40),
+        "256MiB",
+        "All its messages together; beyond that the oldest segments are dropped.",
+    ),
+    option(
+        "age_max",
+        Kind::Duration {
+            min_ms: 1_000,
+            max_ms: 3_650 * DAY_S * 1_000,
+            step_ms: 1,
+            auto: false,
+        },
+        "180s",
+        "Segments whose newest message is older are dropped.",
+    ),
+    option(
+        "segment_bytes",
+        size(64 * KIB, 2 * GIB),
+        "2MiB",
+        "Capacity of one segment, the unit in which the log forgets.",
+    ),
+    option(
+        "retained_bytes_max",
+        size(0, 64 << 40),
+        "256MiB",
+        "All its retained messages together; beyond that a retaining publish is refused.",
+    ),
+];
+
+/// Keys of each `[[rule]]`.
+pub const RULE_OPTIONS: &[OptionSpec] = &[
+    option(
+        "filter",
+        Kind::Filter,
+        "",
+        "The topics that the rule is for; the most specific filter wins. Must be given.",
+    ),
+    option(
+        "log",
+        Kind::Text { bytes_max: 64 },
+        "",
+        "The log that keeps them. Where it is not given: the first.",
+    ),
+    option(
+        "history_messages_max",
+        count(0, 100_000_000),
+        "1000",
+        "Of each topic at most so many of the newest messages are served. 0 serves none.",
+    ),
+    option(
+        "history_age_max",
+        Kind::Duration {
+            min_ms: 0,
+            max_ms: 3_650 * DAY_S * 1_000,
+            step_ms: 1,
+            auto: true,
+        },
+        "auto",
+        "Older messages are not served. Auto: as long as the log keeps them.",
+    ),
+    option(
+        "message_bytes_max",
+        Kind::Size {
+            min: 1,
+            max: 256 * MIB,
+            auto: true,
+        },
+        "auto",
+        "Payload of one message. Auto: limits.message_bytes_max.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_are_sound() {
+        let mut keys = Vec::new();
+        for spec in OPTIONS {
+            let (section, _) = spec.key.split_once('.').expect("a section");
+            assert!(
+                SECTIONS.iter().any(|(name, _)| *name == section),
+                "{}",
+                spec.key
+            );
+            assert!(spec.default_value().is_some(), "{}", spec.key);
+            keys.push(spec.key);
+        }
+        for spec in OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS) {
+            spec.default_value();
+            assert!(
+                spec.help.ends_with('.') && !spec.help.contains('\n'),
+                "{}",
+                spec.key
+            );
+        }
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+        // The file shows sections as blocks.
+        let order: Vec<&str> = OPTIONS
+            .iter()
+            .map(|spec| spec.key.split_once('.').unwrap().0)
+            .collect();
+        let mut blocks = order;
+        blocks.dedup();
+        assert_eq!(
+            blocks,
+            SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>()
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! Relations between options: bounds asserted against each other, and what one option needs of another.
+
+use super::Configuration;
+use super::fault::{Fault, Origin};
+use std::collections::HashMap;
+
+/// What a frame or record may need beside its payload: topic, content type, tags, numbers.
+const ENVELOPE_BYTES: u64 = 8 << 10;
+
+/// At least, at most: `(greater key, lesser key, bytes between them)`.
+const AT_LEAST: &[(&str, &str, u64)] = &[
+    (
+        "websocket.frame_bytes_max",
+        "limits.message_bytes_max",
+        ENVELOPE_BYTES,
+    ),
+    (
+        "limits.ring_bytes",
+        "limits.message_bytes_max",
+        ENVELOPE_BYTES,
+    ),
+    (
+        "limits.outbox_bytes_max",
+        "limits.message_bytes_max",
+        ENVELOPE_BYTES,
+    ),
+    (
+        "limits.outbox_bytes_max",
+        "limits.page_bytes",
+        ENVELOPE_BYTES,
+    ),
+    ("limits.pinned_bytes_max", "limits.outbox_bytes_max", 0),
+    (
+        "limits.stream_credit_bytes",
+        "limits.message_bytes_max",
+        ENVELOPE_BYTES,
+    ),
+];
+
+/// Appends what does not fit together.
+pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    for (greater, lesser, between) in AT_LEAST {
+        let (Some(high), Some(low)) = (configuration.number(greater), configuration.number(lesser))
+        else {
+            continue;
+        };
+        if high < low + between {
+            faults.push(Fault {
+                origin: first_given(configuration, &[greater, lesser]),
+                key: (*greater).into(),
+                problem: format!(
+                    "{} is too small for {lesser} = {}",
+                    configuration.get(greater).0,
+                    configuration.get(lesser).0
+                ),
+                expected: format!("at least {} bytes", low + between),
+            });
+        }
+    }
+    check_threads(configuration, faults);
+    check_listeners(configuration, faults);
+    check_logs(configuration, faults);
+    check_rules(configuration, faults);
+}
+
+fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    if let (Some(threads), Some(homes)) = (
+        configuration.number("node.io_threads"),
+        configuration.number("node.home_shards_count"),
+    ) && homes > threads
+    {
+        faults.push(Fault {
+            origin: first_given(
+                configuration,
+                &["node.home_shards_count", "node.io_threads"],
+            ),
+            key: "node.home_shards_count".into(),
+            problem: format!("{homes} is more than node.io_threads = {threads}"),
+            expected: "at most node.io_threads".into(),
+        });
+    }
+}
+
+fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let (_, origin) = configuration.get("listen.clients");
+    let clients = configuration.addresses("listen.clients");
+    if clients.is_empty() {
+        faults.push(Fault {
+            origin: origin.clone(),
+            key: "listen.clients".into(),
+            problem: "there is no address for clients".into(),
+            expected: "at least one address".into(),
+        });
+    }
+    if configuration.is_on("listen.open") {
+        return;
+    }
+    for address in clients.iter().filter(|address| !address.ip().is_loopback()) {
+        faults.push(Fault {
+            origin: origin.clone(),
+            key: "listen.clients".into(),
+            problem: format!(
+                "{address} can be reached from outside, and there is no entitlement: whoever can connect could publish and read everything"
+            ),
+            expected: "a loopback address, or --open (listen.open = true) to say that this is meant".into(),
+        });
+    }
+}
+
+fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let mut names: HashMap<&str, Origin> = HashMap::new();
+    for log in &configuration.logs {
+        let mut fault = |key: &str, problem: String, expected: String| {
+            let key_path = format!("log.{key}");
+            faults.push(Fault {
+                origin: log.origin_of(key),
+                key: key_path,
+                problem,
+                expected,
+            });
+        };
+        let name = log.text("name").unwrap_or_default();
+        if let Some(earlier) = names.insert(name, log.origin_of("name")) {
+            fault(
+                "name",
+                format!("\"{name}\" is already the log of {earlier}"),
+                "another name".into(),
+            );
+        }
+        if log.text("durability") == Some("disk") {
+            fault(
+                "durability",
+                "this version keeps logs in memory only; a log that promises more than it does is refused".into(),
+                "\"memory\"".into(),
+            );
+        }
+        let segment = log.number("segment_bytes").unwrap_or(0);
+        let message = configuration
+            .number("limits.message_bytes_max")
+            .unwrap_or(0);
+        if segment < message + ENVELOPE_BYTES {
+            fault(
+                "segment_bytes",
+                format!(
+                    "{segment} bytes cannot hold one message of limits.message_bytes_max = {message} bytes"
+                ),
+                format!("at least {} bytes", message + ENVELOPE_BYTES),
+            );
+        }
+        let bytes = log.number("bytes_max").unwrap_or(0);
+        if bytes < 2 * segment {
+            fault(
+                "bytes_max",
+                format!(
+                    "{bytes} bytes cannot hold two segments of segment_bytes = {segment} bytes"
+                ),
+                format!("at least {} bytes", 2 * segment),
+            );
+        }
+    }
+    if configuration.logs.is_empty() {
+        faults.push(Fault {
+            origin: Origin::Default,
+            key: "log".into(),
+            problem: "there is no log".into(),
+            expected: "at least one [[log]], or none of them in the file".into(),
+        });
+    }
+}
+
+fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let mut filters: HashMap<&str, Origin> = HashMap::new();
+    for rule in &configuration.rules {
+        let mut fault = |key: &str, problem: String, expected: String| {
+            let key_path = format!("rule.{key}");
+            faults.push(Fault {
+                origin: rule.origin_of(key),
+                key: key_path,
+                problem,
+                expected,
+            });
+        };
+        match rule.text("filter") {
+            None => fault(
+                "filter",
+                "the rule has no filter".into(),
+                "filter = \"...\"".into(),
+            ),
+            Some(filter) => {
+                if let Some(earlier) = filters.insert(filter, rule.origin_of("filter")) {
+                    let problem = format!("\"{filter}\" already has the rule of {earlier}");
+                    fault("filter", problem, "each filter once".into());
+                }
+            }
+        }
+        if let Some(name) = rule.text("log")
+            && !configuration
+                .logs
+                .iter()
+                .any(|log| log.text("name") == Some(name))
+        {
+            let names: Vec<&str> = configuration
+                .logs
+                .iter()
+                .filter_map(|log| log.text("name"))
+                .collect();
+            fault(
+                "log",
+                format!("there is no log \"{name}\""),
+                format!("one of: {}", names.join(", ")),
+            );
+        }
+        let all = configuration
+            .number("limits.message_bytes_max")
+            .unwrap_or(0);
+        if rule
+            .number("message_bytes_max")
+            .is_some_and(|bytes| bytes > all)
+        {
+            fault(
+                "message_bytes_max",
+                format!("more than limits.message_bytes_max = {all} bytes"),
+                format!("at most {all} bytes"),
+            );
+        }
+    }
+}
+
+/// The origin of the first of these that somebody gave; a fault should point at what can be changed.
+fn first_given(configuration: &Configuration, keys: &[&str]) -> Origin {
+    keys.iter()
+        .map(|key| configuration.get(key).1.clone())
+        .find(|origin| *origin != Origin::Default)
+        .unwrap_or(Origin::Default)
+}

@@ -1,0 +1,534 @@
+//! Values of options: how text and TOML become numbers, sizes, durations, addresses, and how they are shown again.
+//!
+//! Invariant: what [`Value`]'s TOML form shows reads back as the same value.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// What an option takes, with its bounds.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number; where `auto` is set the word `"auto"` is allowed too.
+    Count {
+        /// Smallest value allowed.
+        min: u64,
+        /// Greatest value allowed.
+        max: u64,
+        /// Whether `"auto"` is allowed.
+        auto: bool,
+    },
+    /// A number of bytes, such as `"64KiB"`, or a plain integer; `"auto"` as above.
+    Size {
+        /// Smallest value allowed, in bytes.
+        min: u64,
+        /// Greatest value allowed, in bytes.
+        max: u64,
+        /// Whether `"auto"` is allowed.
+        auto: bool,
+    },
+    /// A time span, such as `"25s"`; `"auto"` as above.
+    Duration {
+        /// Smallest value allowed, in milliseconds.
+        min_ms: u64,
+        /// Greatest value allowed, in milliseconds.
+        max_ms: u64,
+        /// The value is a multiple of so many milliseconds.
+        step_ms: u64,
+        /// Whether `"auto"` is allowed.
+        auto: bool,
+    },
+    /// Words of at least one character, at most so many bytes.
+    Text {
+        /// Greatest length, in bytes.
+        bytes_max: usize,
+    },
+    /// `true` or `false`.
+    Boolean,
+    /// `IP:PORT` addresses: one, or a list.
+    Addresses,
+    /// A list of origins as browsers send them, or `*`.
+    Origins,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// A topic filter.
+    Filter,
+}
+
+/// The value of an option.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// `"auto"`: decided at the start.
+    Auto,
+    /// A whole number.
+    Count(u64),
+    /// Bytes.
+    Size(u64),
+    /// Milliseconds.
+    Duration(u64),
+    /// Words, a choice or a filter.
+    Text(String),
+    /// A switch.
+    Boolean(bool),
+    /// Addresses.
+    Addresses(Vec<SocketAddr>),
+    /// Several words.
+    Texts(Vec<String>),
+}
+
+/// A value as a source gave it, before its kind is known.
+#[derive(Clone, Debug)]
+pub enum Raw {
+    /// A TOML integer.
+    Integer(i128),
+    /// A TOML boolean.
+    Boolean(bool),
+    /// A TOML string.
+    Text(String),
+    /// A TOML array.
+    Array(Vec<Raw>),
+    /// Anything else, by its name.
+    Other(&'static str),
+}
+
+/// Why a value is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What is wrong with what was found.
+    pub problem: String,
+    /// What would be right.
+    pub expected: String,
+}
+
+impl Kind {
+    /// The value that a TOML file gave.
+    ///
+    /// # Errors
+    /// The value has another type, or is outside of the bounds.
+    pub fn read(&self, raw: &Raw) -> Result<Value, Refusal> {
+        self.convert(raw).ok_or_else(|| Refusal {
+            problem: format!("{raw} is not a valid value"),
+            expected: self.expectation(),
+        })
+    }
+
+    /// The value that an environment variable or a flag gave: a list is separated by commas.
+    ///
+    /// # Errors
+    /// As for [`Kind::read`].
+    pub fn read_text(&self, text: &str) -> Result<Value, Refusal> {
+        let raw = match self {
+            Kind::Boolean => text
+                .parse()
+                .map_or_else(|_| Raw::Text(text.into()), Raw::Boolean),
+            Kind::Count { .. } | Kind::Size { .. } => text
+                .parse()
+                .map_or_else(|_| Raw::Text(text.into()), Raw::Integer),
+            Kind::Addresses | Kind::Origins => Raw::Array(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|part| !part.is_empty())
+                    .map(|part| Raw::Text(part.into()))
+                    .collect(),
+            ),
+            _ => Raw::Text(text.into()),
+        };
+        self.read(&raw)
+    }
+
+    /// What would be a right value, in words.
+    pub fn expectation(&self) -> String {
+        let or_auto = |auto: bool| if auto { " or \"auto\"" } else { "" };
+        match self {
+            Kind::Count { min, max, auto } => {
+                format!("an integer from {min} to {max}{}", or_auto(*auto))
+            }
+            Kind::Size { min, max, auto } => format!(
+                "a size from {} to {}, such as \"64KiB\"{}",
+                show_size(*min),
+                show_size(*max),
+                or_auto(*auto)
+            ),
+            Kind::Duration {
+                min_ms,
+                max_ms,
+                step_ms,
+                auto,
+            } => format!(
+                "a duration from {} to {} in {}, such as \"25s\"{}",
+                show_duration(*min_ms),
+                show_duration(*max_ms),
+                if *step_ms == 1 {
+                    "milliseconds"
+                } else {
+                    "whole seconds"
+                },
+                or_auto(*auto)
+            ),
+            Kind::Text { bytes_max } => format!("a text of 1 to {bytes_max} bytes"),
+            Kind::Boolean => "true or false".into(),
+            Kind::Addresses => "an address such as \"127.0.0.1:8800\", or a list of them".into(),
+            Kind::Origins => {
+                "a list of origins such as [\"https://example.com\"], or [\"*\"]".into()
+            }
+            Kind::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                quoted.join(" or ")
+            }
+            Kind::Filter => {
+                "a topic filter of 1 to 255 bytes: `+` is one level, `#` the rest".into()
+            }
+        }
+    }
+
+    fn convert(&self, raw: &Raw) -> Option<Value> {
+        let may_be_auto = matches!(
+            self,
+            Kind::Count { auto: true, .. }
+                | Kind::Size { auto: true, .. }
+                | Kind::Duration { auto: true, .. }
+        );
+        if may_be_auto && matches!(raw, Raw::Text(word) if word == "auto") {
+            return Some(Value::Auto);
+        }
+        match (self, raw) {
+            (Kind::Count { min, max, .. }, Raw::Integer(number)) => {
+                bounded(u64::try_from(*number).ok()?, *min, *max).map(Value::Count)
+            }
+            (Kind::Size { min, max, .. }, Raw::Integer(number)) => {
+                bounded(u64::try_from(*number).ok()?, *min, *max).map(Value::Size)
+            }
+            (Kind::Size { min, max, .. }, Raw::Text(text)) => {
+                bounded(parse_size(text)?, *min, *max).map(Value::Size)
+            }
+            (
+                Kind::Duration {
+                    min_ms,
+                    max_ms,
+                    step_ms,
+                    ..
+                },
+                Raw::Text(text),
+            ) => {
+                let span_ms = bounded(parse_duration(text)?, *min_ms, *max_ms)?;
+                span_ms
+                    .is_multiple_of(*step_ms)
+                    .then_some(Value::Duration(span_ms))
+            }
+            (Kind::Text { bytes_max }, Raw::Text(text)) => {
+                let fits = !text.is_empty()
+                    && text.len() <= *bytes_max
+                    && !text.chars().any(char::is_control);
+                fits.then(|| Value::Text(text.clone()))
+            }
+            (Kind::Boolean, Raw::Boolean(switch)) => Some(Value::Boolean(*switch)),
+            (Kind::Choice(words), Raw::Text(text)) => words
+                .contains(&text.as_str())
+                .then(|| Value::Text(text.clone())),
+            (Kind::Filter, Raw::Text(text)) => {
+                super::assemble::filter_is_valid(text).then(|| Value::Text(text.clone()))
+            }
+            (Kind::Addresses, Raw::Text(text)) => Some(Value::Addresses(vec![text.parse().ok()?])),
+            (Kind::Addresses, Raw::Array(parts)) => parts
+                .iter()
+                .map(|part| part.text()?.parse().ok())
+                .collect::<Option<_>>()
+                .map(Value::Addresses),
+            (Kind::Origins, Raw::Array(parts)) => parts
+                .iter()
+                .map(|part| part.text().filter(|text| is_origin(text)).map(String::from))
+                .collect::<Option<_>>()
+                .map(Value::Texts),
+            _ => None,
+        }
+    }
+}
+
+impl Raw {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Raw::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Raw {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Raw::Integer(number) => write!(formatter, "{number}"),
+            Raw::Boolean(switch) => write!(formatter, "{switch}"),
+            Raw::Text(text) => formatter.write_str(&quote(text)),
+            Raw::Array(parts) => {
+                formatter.write_str("[")?;
+                for (place, part) in parts.iter().enumerate() {
+                    write!(formatter, "{}{part}", if place == 0 { "" } else { ", " })?;
+                }
+                formatter.write_str("]")
+            }
+            Raw::Other(name) => formatter.write_str(name),
+        }
+    }
+}
+
+/// As TOML.
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |formatter: &mut fmt::Formatter<'_>, words: Vec<String>| {
+            write!(formatter, "[{}]", words.join(", "))
+        };
+        match self {
+            Value::Auto => formatter.write_str("\"auto\""),
+            Value::Count(number) => write!(formatter, "{number}"),
+            Value::Size(bytes) => write!(formatter, "\"{}\"", show_size(*bytes)),
+            Value::Duration(span_ms) => write!(formatter, "\"{}\"", show_duration(*span_ms)),
+            Value::Text(text) => formatter.write_str(&quote(text)),
+            Value::Boolean(switch) => write!(formatter, "{switch}"),
+            Value::Addresses(addresses) => list(
+                formatter,
+                addresses
+                    .iter()
+                    .map(|address| format!("\"{address}\""))
+                    .collect(),
+            ),
+            Value::Texts(texts) => list(formatter, texts.iter().map(|text| quote(text)).collect()),
+        }
+    }
+}
+
+/// `64KiB`, `1MiB`, `512` or `512B` as bytes. Decimal units are refused: they differ by 2 to 10 % and nobody means them.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text)?;
+    let factor = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?.1;
+    number.checked_mul(factor)
+}
+
+/// `250ms`, `25s`, `5m`, `2h` or `1d` as milliseconds.
+pub fn parse_duration(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text)?;
+    let factor = DURATION_UNITS.iter().find(|(name, _)| *name == unit)?.1;
+    number.checked_mul(factor)
+}
+
+/// A TOML basic string.
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            control if control.is_control() => {
+                quoted.push_str(&format!("\\u{:04X}", control as u32));
+            }
+            plain => quoted.push(plain),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+const SIZE_UNITS: [(&str, u64); 6] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+    ("", 1),
+];
+
+const DURATION_UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+
+fn show_size(bytes: u64) -> String {
+    show_in_units(bytes, &SIZE_UNITS)
+}
+
+fn show_duration(span_ms: u64) -> String {
+    if span_ms == 0 {
+        return "0s".into();
+    }
+    // Minutes and more only where the number stays small and round; "180s" reads better than "3m".
+    let units = if span_ms < 600_000 {
+        &DURATION_UNITS[3..]
+    } else {
+        &DURATION_UNITS[..]
+    };
+    show_in_units(span_ms, units)
+}
+
+/// The greatest unit that divides it.
+fn show_in_units(number: u64, units: &[(&str, u64)]) -> String {
+    let (unit, factor) = units
+        .iter()
+        .find(|(_, factor)| number > 0 && number.is_multiple_of(*factor))
+        .unwrap_or(&("", 1));
+    format!(
+        "{}{}",
+        number / factor,
+        if *unit == "B" { "" } else { unit }
+    )
+}
+
+fn split_unit(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    Some((number.parse().ok()?, unit.strip_prefix(' ').unwrap_or(unit)))
+}
+
+fn bounded(number: u64, min: u64, max: u64) -> Option<u64> {
+    (min..=max).contains(&number).then_some(number)
+}
+
+/// `scheme://host[:port]` with nothing behind it, `null`, or `*`.
+fn is_origin(text: &str) -> bool {
+    if text == "*" || text == "null" {
+        return true;
+    }
+    let Some((scheme, host)) = text.split_once("://") else {
+        return false;
+    };
+    !scheme.is_empty()
+        && scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || b"+-.0123456789".contains(&byte))
+        && !host.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"/?#@\\*,".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_durations() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("512", Some(512)),
+            ("512B", Some(512)),
+            ("64KiB", Some(65_536)),
+            ("64 KiB", Some(65_536)),
+            ("2GiB", Some(2 << 30)),
+            ("64KB", None),
+            ("64kib", None),
+            ("-1", None),
+            ("", None),
+            ("KiB", None),
+            ("1.5MiB", None),
+            ("18446744073709551615KiB", None),
+        ] {
+            assert_eq!(parse_size(text), bytes, "{text}");
+        }
+        for (text, span_ms) in [
+            ("250ms", Some(250)),
+            ("25s", Some(25_000)),
+            ("3m", Some(180_000)),
+            ("1d", Some(86_400_000)),
+            ("25", None),
+            ("s", None),
+            ("25 s", Some(25_000)),
+            ("25sec", None),
+        ] {
+            assert_eq!(parse_duration(text), span_ms, "{text}");
+        }
+    }
+
+    #[test]
+    fn shown_values_read_back() {
+        let size = Kind::Size {
+            min: 0,
+            max: u64::MAX,
+            auto: true,
+        };
+        let duration = Kind::Duration {
+            min_ms: 0,
+            max_ms: u64::MAX,
+            step_ms: 1,
+            auto: true,
+        };
+        for (kind, text, shown) in [
+            (size, "262144", "\"256KiB\""),
+            (size, "1000", "\"1000\""),
+            (size, "0", "\"0\""),
+            (size, "auto", "\"auto\""),
+            (duration, "180s", "\"180s\""),
+            (duration, "1500ms", "\"1500ms\""),
+            (duration, "60m", "\"1h\""),
+            (duration, "0s", "\"0s\""),
+            (Kind::Boolean, "true", "true"),
+            (Kind::Text { bytes_max: 9 }, "a\"b", "\"a\\\"b\""),
+            (
+                Kind::Addresses,
+                "127.0.0.1:1,[::1]:2",
+                "[\"127.0.0.1:1\", \"[::1]:2\"]",
+            ),
+            (
+                Kind::Origins,
+                "https://a.example",
+                "[\"https://a.example\"]",
+            ),
+            (Kind::Origins, "", "[]"),
+        ] {
+            let value = kind.read_text(text).unwrap();
+            assert_eq!(value.to_string(), shown);
+            let table: toml::Table = format!("x = {shown}").parse().unwrap();
+            let again = match &table["x"] {
+                toml::Value::String(text) => kind.read(&Raw::Text(text.clone())),
+                toml::Value::Boolean(switch) => kind.read(&Raw::Boolean(*switch)),
+                toml::Value::Array(parts) => kind.read(&Raw::Array(
+                    parts
+                        .iter()
+                        .map(|part| Raw::Text(part.as_str().unwrap().into()))
+                        .collect(),
+                )),
+                other => panic!("{other}"),
+            };
+            assert_eq!(again, Ok(value));
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_was_expected() {
+        let count = Kind::Count {
+            min: 1,
+            max: 9,
+            auto: true,
+        };
+        for bad in ["0", "10", "-1", "x", "1.5", ""] {
+            let refusal = count.read_text(bad).unwrap_err();
+            assert_eq!(
+                refusal.expected, "an integer from 1 to 9 or \"auto\"",
+                "{bad}"
+            );
+        }
+        let seconds = Kind::Duration {
+            min_ms: 0,
+            max_ms: 60_000,
+            step_ms: 1_000,
+            auto: false,
+        };
+        for bad in ["1500ms", "61s", "5", "auto"] {
+            assert!(seconds.read_text(bad).is_err(), "{bad}");
+        }
+        for bad in [
+            "example.com",
+            "https://a/b",
+            "https://",
+            "HTTPS://a",
+            "https://*",
+        ] {
+            assert!(Kind::Origins.read_text(bad).is_err(), "{bad}");
+        }
+        for bad in ["127.0.0.1", "localhost:80", "127.0.0.1:99999"] {
+            assert!(Kind::Addresses.read_text(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! How a command ends, and with which exit code.
+
+use crate::configuration::fault::Faults;
+use crate::signals::Signal;
+use std::io;
+use std::process::ExitCode;
+
+/// Everything but success.
+#[derive(Debug)]
+pub enum Ending {
+    /// It did not work: 1.
+    Failed(anyhow::Error),
+    /// What had to be said was said already: 1.
+    FailedAndTold,
+    /// The command line makes no sense: 2.
+    Usage(String),
+    /// The configuration is wrong: 78, as `EX_CONFIG` of BSD's sysexits.
+    Configuration(Faults),
+    /// A signal ended it: 128 and the signal's number.
+    Signal(Signal),
+    /// Nobody reads standard output any more: not a failure, the reader has seen enough.
+    OutputClosed,
+}
+
+impl Ending {
+    /// Writes what there is to say to standard error and gives the exit code.
+    pub fn report(self) -> ExitCode {
+        let code = self.code();
+        match self {
+            Ending::Failed(error) => eprintln!("error: {error:#}"),
+            Ending::Usage(text) => {
+                eprintln!("error: {text}\n\nFor more information, try '--help'.")
+            }
+            Ending::Configuration(faults) => {
+                for fault in &faults.0 {
+                    eprintln!("error: {fault}");
+                }
+            }
+            Ending::FailedAndTold | Ending::Signal(_) | Ending::OutputClosed => {}
+        }
+        ExitCode::from(code)
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Ending::Failed(_) | Ending::FailedAndTold => 1,
+            Ending::Usage(_) => 2,
+            Ending::Configuration(_) => 78,
+            Ending::Signal(signal) => signal.exit_code(),
+            Ending::OutputClosed => 0,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Ending {
+    fn from(error: anyhow::Error) -> Self {
+        Ending::Failed(error)
+    }
+}
+
+impl From<Faults> for Ending {
+    fn from(faults: Faults) -> Self {
+        Ending::Configuration(faults)
+    }
+}
+
+/// For writes to standard output.
+impl From<io::Error> for Ending {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Ending::OutputClosed
+        } else {
+            Ending::Failed(error.into())
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! SIGINT and SIGTERM: blocked in all threads, and taken by one that waits for them.
+//!
+//! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have descriptor tables of
+//! their own, in which the same number is somebody's connection.
+
+use nix::sys::signal::{SigSet, Signal as Number};
+use std::thread;
+
+/// A signal that asks the process to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// What supervisors send.
+    Terminate,
+}
+
+impl Signal {
+    /// As shells count it: 128 and the signal's number.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Signal::Interrupt => 130,
+            Signal::Terminate => 143,
+        }
+    }
+}
+
+/// Blocks both signals in this thread and in all that it starts. Call it before any thread exists. Children that are
+/// started by `std::process` begin with nothing blocked.
+pub fn block() {
+    // It fails for invalid arguments only.
+    let _ = set().thread_block();
+}
+
+/// Starts the thread that waits; it calls `handle` for each signal.
+pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
+    let wait = move || {
+        loop {
+            match set().wait() {
+                Ok(Number::SIGINT) => handle(Signal::Interrupt),
+                Ok(Number::SIGTERM) => handle(Signal::Terminate),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    };
+    if thread::Builder::new()
+        .name("signals".into())
+        .spawn(wait)
+        .is_err()
+    {
+        // Without the thread the signals must at least end the process.
+        let _ = set().thread_unblock();
+    }
+}
+
+/// For commands that hold nothing that needs an orderly end.
+pub fn exit_at_signal() {
+    watch(|signal| std::process::exit(i32::from(signal.exit_code())));
+}
+
+fn set() -> SigSet {
+    let mut set = SigSet::empty();
+    set.add(Number::SIGINT);
+    set.add(Number::SIGTERM);
+    set
+}

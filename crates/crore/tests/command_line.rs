@@ -1,0 +1,381 @@
+//! The built binary: exit codes, what is said where, and the life of `serve`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The binary, without what this process's environment could tell it.
+fn crore(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crore"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CRORE_") || name == "NOTIFY_SOCKET" {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    crore(arguments).output().unwrap()
+}
+
+fn check(arguments: &[&str], code: i32, output: &str, errors: &str) {
+    let ended = run(arguments);
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let complained = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(
+        ended.status.code(),
+        Some(code),
+        "{arguments:?}\n{said}\n{complained}"
+    );
+    assert!(said.contains(output), "{arguments:?}\n{said}");
+    assert!(complained.contains(errors), "{arguments:?}\n{complained}");
+}
+
+#[test]
+fn exit_codes() {
+    check(&["--help"], 0, "Usage: crore", "");
+    check(
+        &["--version"],
+        0,
+        concat!("crore ", env!("CARGO_PKG_VERSION")),
+        "",
+    );
+    check(
+        &["version"],
+        0,
+        concat!("crore ", env!("CARGO_PKG_VERSION")),
+        "",
+    );
+    check(&["completion", "bash"], 0, "_crore()", "");
+    check(&["config", "default"], 0, "# topics_max = ", "");
+    check(&["config", "doc"], 0, "| `topics_max` |", "");
+    check(&["config", "check"], 0, "ok", "");
+    check(
+        &["config", "print", "--io-threads", "3"],
+        0,
+        "io_threads = 3 # flag --io-threads",
+        "",
+    );
+    check(&[], 2, "", "Usage: crore");
+    check(&["sreve"], 2, "", "serve");
+    check(&["serve", "--no-such-flag"], 2, "", "--no-such-flag");
+    check(&["serve", "--set", "x"], 2, "", "SECTION.NAME=VALUE");
+    check(&["pub", "--url", "wss://localhost", "a", "b"], 2, "", "TLS");
+    check(&["sub", "--url", "", "a"], 2, "", "");
+    let unknown =
+        "error: flag --set: limits.topic_max: unknown key, did you mean limits.topics_max?";
+    check(&["serve", "--set", "limits.topic_max=1"], 78, "", unknown);
+    check(
+        &["config", "check", "no-such-file.toml"],
+        78,
+        "",
+        "no-such-file.toml cannot be read",
+    );
+    let closed = "0.0.0.0:0 can be reached from outside";
+    check(&["serve", "--listen", "0.0.0.0:0"], 78, "", closed);
+    check(
+        &["serve", "--io-threads", "0"],
+        78,
+        "",
+        "flag --io-threads: node.io_threads: 0",
+    );
+}
+
+#[test]
+fn the_environment_is_a_source() {
+    let ended = crore(&["config", "print"])
+        .env("CRORE_NODE_NAME", "n1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(
+        said.contains("name = \"n1\" # environment CRORE_NODE_NAME"),
+        "{said}"
+    );
+    let ended = crore(&["serve"])
+        .env("CRORE_NODE_NAM", "n1")
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(78));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = crore(&["config", "doc"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    check(
+        &[
+            "serve",
+            "--listen",
+            &address,
+            "--admin-listen",
+            "127.0.0.1:0",
+        ],
+        1,
+        "",
+        &address,
+    );
+    check(
+        &[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            &address,
+        ],
+        1,
+        "",
+        &address,
+    );
+}
+
+/// A running `serve` on free ports.
+struct Served {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    clients: String,
+    operators: String,
+}
+
+impl Served {
+    fn start(arguments: &[&str]) -> Served {
+        let mut all = vec![
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+        ];
+        all.extend(arguments);
+        let mut child = crore(&all).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (mut clients, mut operators) = (String::new(), String::new());
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            if let Some(address) = line.strip_prefix("listening clients http://") {
+                clients = address.into();
+            } else if let Some(address) = line.strip_prefix("listening operators http://") {
+                operators = address.into();
+            } else if line == "ready" {
+                break;
+            }
+        }
+        Served {
+            child,
+            lines,
+            clients,
+            operators,
+        }
+    }
+
+    fn ask(address: &str, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn signal(&self, name: &str) {
+        let number = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &number])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    fn end(mut self) -> (Option<i32>, Vec<String>) {
+        let rest = self.lines.by_ref().map(Result::unwrap).collect();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+#[test]
+fn serve_tells_where_it_listens_and_serves_there() {
+    let served = Served::start(&[]);
+    let publish = "POST /topics/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
+    let answer = Served::ask(&served.clients, publish);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert!(Served::ask(&served.operators, ready).starts_with("HTTP/1.1 200 "));
+    let metrics = ready.replace("/readyz", "/metrics");
+    let answer = Served::ask(&served.operators, &metrics);
+    assert!(
+        answer.contains("\ncrore_messages_appended_total 1\n"),
+        "{answer}"
+    );
+    // The live page may speak to the clients' port, another page may not.
+    let origin = |origin: &str| {
+        let request = publish.replace("\r\nContent", &format!("\r\nOrigin: {origin}\r\nContent"));
+        Served::ask(&served.clients, &request)
+    };
+    let own = format!("http://{}", served.operators);
+    let answer = origin(&own);
+    assert!(
+        answer
+            .to_lowercase()
+            .contains(&format!("access-control-allow-origin: {own}")),
+        "{answer}"
+    );
+    assert!(
+        !origin("http://evil.example")
+            .to_lowercase()
+            .contains("evil.example")
+    );
+    served.signal("TERM");
+    assert_eq!(served.end().0, Some(0));
+}
+
+#[test]
+fn signals_end_it_after_a_drain() {
+    for (signal, code) in [("TERM", 0), ("INT", 130)] {
+        let served = Served::start(&[]);
+        served.signal(signal);
+        let (found, lines) = served.end();
+        assert_eq!(found, Some(code), "{signal}");
+        assert!(
+            lines.iter().any(|line| line.contains("drains")),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().any(|line| line.contains("has stopped")),
+            "{lines:?}"
+        );
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut served = Served::start(&["--set", "node.drain_window=1h"]);
+    // Somebody stays, so that the drain lasts.
+    let mut stays = TcpStream::connect(&served.clients).unwrap();
+    stays.write_all(b"GET /echo HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    stays.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 101");
+    served.signal("TERM");
+    let drains = served.lines.next().unwrap().unwrap();
+    assert!(drains.contains("drains"), "{drains}");
+    let not_ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert!(Served::ask(&served.operators, not_ready).starts_with("HTTP/1.1 503 "));
+    let began = Instant::now();
+    served.signal("TERM");
+    assert_eq!(served.end().0, Some(143));
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn json_lines() {
+    let mut child = crore(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--log-format",
+        "json",
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines {
+        let object: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert!(object["time"].as_str().unwrap().ends_with('Z'), "{object}");
+        if object["message"] == "ready" {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn published_lines_are_heard_and_kept() {
+    let mut served = Served::start(&[]);
+    let url = format!("ws://{}", served.clients);
+    let mut publisher = crore(&["pub", "--url", &url, "--quiet", "--tag", "k=v", "a/b"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    publisher
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"one\ntwo\n\nfour")
+        .unwrap();
+    let code = publisher.wait().unwrap().code();
+    assert_eq!(code, Some(0));
+    let all = ["one", "two", "", "four"];
+    for (arguments, expected) in [
+        (&["history", "--json"][..], &all[..]),
+        (
+            &["history", "--json", "--reverse", "--limit", "2"],
+            &["four", ""],
+        ),
+        (&["sub", "--json", "--last", "3", "--count", "3"], &all[1..]),
+    ] {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--url", &url, "a/b"]);
+        let ended = run(&arguments);
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        let messages: Vec<serde_json::Value> = String::from_utf8(ended.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .filter(|object: &serde_json::Value| object["event"] == "message")
+            .collect();
+        let data: Vec<&str> = messages
+            .iter()
+            .map(|object| object["data"].as_str().unwrap())
+            .collect();
+        assert_eq!(data, expected, "{arguments:?}");
+        assert!(
+            messages.iter().all(|object| object["tags"]["k"] == "v"),
+            "{messages:?}"
+        );
+    }
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+}
+
+#[test]
+fn without_a_node_pub_gives_up() {
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let url = format!("ws://{free}");
+    check(
+        &["pub", "--url", &url, "--timeout", "1", "a", "b"],
+        1,
+        "",
+        "no acknowledgement within 1 s",
+    );
+    check(
+        &["history", "--url", &url, "--timeout", "1", "a"],
+        1,
+        "",
+        "no answer within 1 s",
+    );
+}
