@@ -208,8 +208,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.mailbox.receive(&mut posts);
         for post in posts.drain(..) {
             match post {
-                Post::Requests { from, requests } => self.to_home(from, requests),
-                Post::Letters { from, letters } => self.to_edge(from, letters),
+                Post::Requests { from, requests } => self.give_home(from, requests),
+                Post::Letters { from, letters } => self.give_edge(from, letters),
                 Post::Control(control) => self.control(control),
             }
         }
@@ -236,7 +236,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn to_home(&mut self, from: u16, requests: Vec<Request>) {
+    fn give_home(&mut self, from: u16, requests: Vec<Request>) {
         let Some(home) = &mut self.home else {
             debug_assert!(false, "requests go to homes");
             return;
@@ -252,7 +252,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn to_edge(&mut self, from: u16, letters: Vec<Letter>) {
+    fn give_edge(&mut self, from: u16, letters: Vec<Letter>) {
         for letter in letters {
             self.edge.letter(from, letter);
             if self.edge.wants_flush() {
@@ -273,7 +273,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 let requests = std::mem::take(&mut self.edge.out.requests[home]);
                 if home == own {
                     is_quiet = false;
-                    self.to_home(self.id, requests);
+                    self.give_home(self.id, requests);
                 } else {
                     self.mailbox.send(
                         home as u16,
@@ -287,7 +287,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             let letters = std::mem::take(&mut self.home_out.letters[own]);
             if !letters.is_empty() {
                 is_quiet = false;
-                self.to_edge(self.id, letters);
+                self.give_edge(self.id, letters);
             }
             if is_quiet {
                 break;

@@ -4,8 +4,8 @@
 //! and what follows while the connection is paused. Invariants: at most one frame plus one receive buffer is kept; a
 //! connection that may not go on is not read; a turn handles a bounded number of frames of one connection.
 
+use super::Edge;
 use super::slots::{NONE, Protocol, flag};
-use super::{Edge, End};
 use stdx::key::Key;
 use wire::http::HeadScan;
 
@@ -78,7 +78,7 @@ impl Edge {
         if self.slots[index].protocol == Protocol::Http && self.slots[index].is(flag::PAUSED) {
             return;
         }
-        self.close(index, End::Lost);
+        self.close(index);
     }
 
     /// May go on: with what was kept first, then with what the network has.
@@ -97,7 +97,7 @@ impl Edge {
             self.out.readable.push(key);
         }
         if self.slots[index].is(flag::ENDED) && self.slots[index].input == NONE {
-            self.close(index, End::Lost);
+            self.close(index);
         }
     }
 
@@ -127,7 +127,7 @@ impl Edge {
             if self.slots[key.index].is(flag::ENDED)
                 && !self.slots[key.index].is(flag::PAUSED | flag::RESUMED)
             {
-                self.close(key.index, End::Lost);
+                self.close(key.index);
             }
         }
     }

@@ -4,8 +4,8 @@
 //! Invariants: a sweep looks at every connection within [`SWEEP_S`] seconds and at a bounded share of them in each; a
 //! deadline of the wheel that finds its connection gone or moved on does nothing.
 
+use super::Edge;
 use super::slots::{NONE, Protocol, flag};
-use super::{Edge, End};
 use stdx::key::Key;
 use wire::native::CloseCode;
 
@@ -97,7 +97,14 @@ impl Edge {
         let silent_s = self.now_s().saturating_sub(self.stamps[index as usize]);
         let slot = &self.slots[index];
         let limits = &self.settings.limits;
+        let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
         match slot.protocol {
+            // A close that the peer does not let finish.
+            _ if slot.is(flag::CLOSING) => {
+                if is_idle {
+                    self.kill(index);
+                }
+            }
             Protocol::Native | Protocol::NativeStart | Protocol::Echo
                 if slot.ping_interval_s > 0 =>
             {
@@ -119,21 +126,13 @@ impl Edge {
                     self.send_private(index, b":\n\n");
                 }
             }
-            Protocol::Http if !slot.is(flag::STARTING | flag::CLOSING) && slot.state == NONE => {
-                if silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms {
-                    self.close(index, End::Idle);
-                }
+            // Between requests.
+            Protocol::Http if is_idle && !slot.is(flag::STARTING) && slot.state == NONE => {
+                self.close(index);
             }
-            // A request's body that stands still, or a close that the peer never finishes.
-            Protocol::Http if slot.is(flag::CLOSING) || !slot.is(flag::PAUSED | flag::STARTING) => {
-                if silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms {
-                    self.kill(index, End::Idle);
-                }
-            }
-            _ if slot.is(flag::CLOSING)
-                && silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms =>
-            {
-                self.kill(index, End::Idle);
+            // A request's body that stands still.
+            Protocol::Http if is_idle && !slot.is(flag::PAUSED | flag::STARTING) => {
+                self.kill(index);
             }
             _ => {}
         }

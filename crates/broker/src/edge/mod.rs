@@ -49,17 +49,6 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-/// Why a connection ends without a code of its protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
-    /// The network lost it.
-    Lost,
-    /// It did not drain, and what it has waiting may not grow further.
-    Slow,
-    /// It was silent for too long.
-    Idle,
-}
-
 /// What a client is told whose subscription is refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {
@@ -396,7 +385,7 @@ impl Edge {
     }
 
     /// Closes once everything that waits has been written; nothing more is read.
-    pub(crate) fn close(&mut self, index: u32, _why: End) {
+    pub(crate) fn close(&mut self, index: u32) {
         self.slots[index].set(flag::CLOSING);
         self.unsubscribe_all(index);
         self.stamp(index);
@@ -404,13 +393,10 @@ impl Edge {
     }
 
     /// Ends the connection at the end of the turn, whatever waits.
-    pub(crate) fn kill(&mut self, index: u32, why: End) {
+    pub(crate) fn kill(&mut self, index: u32) {
         let slot = &mut self.slots[index];
         if slot.is(flag::DEAD) {
             return;
-        }
-        if why == End::Slow {
-            self.statistics.slow_closed += 1;
         }
         slot.set(flag::DEAD | flag::CLOSING);
         self.dead.push(index);

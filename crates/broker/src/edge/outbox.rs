@@ -4,10 +4,10 @@
 //! that the ring could not keep are owned, within `outbox_bytes_max` and `pinned_bytes_max`; a message that the ring
 //! can not keep makes its subscription lagging, to be read again from the log when the socket has drained.
 
+use super::Edge;
 use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
-use super::{Edge, End};
 use crate::mail::PartitionId;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -157,7 +157,7 @@ impl Edge {
                 Written::Bytes(bytes) => bytes,
                 Written::Blocked => 0,
                 Written::Failed => {
-                    self.kill(index, End::Lost);
+                    self.kill(index);
                     return;
                 }
             };
@@ -241,7 +241,8 @@ impl Edge {
         self.owned_of(index).parts.push_back(part);
         let limits = &self.settings.limits;
         if bytes > limits.outbox_bytes_max as usize || self.pinned_bytes > limits.pinned_bytes_max {
-            self.kill(index, End::Slow);
+            self.statistics.slow_closed += 1;
+            self.kill(index);
         }
     }
 

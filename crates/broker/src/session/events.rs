@@ -8,7 +8,7 @@ use super::State;
 use super::http::{Answer, Fault, cross_origin};
 use super::json;
 use super::route;
-use crate::edge::{Delivery, Edge, End, Grant, Protocol, Refusal, Skipped, flag};
+use crate::edge::{Delivery, Edge, Grant, Protocol, Refusal, Skipped, flag};
 use crate::mail::{Gap, PartitionId, Start};
 use crate::position::Position;
 use crate::topic::Filter;
@@ -278,7 +278,7 @@ impl Edge {
         let mut bytes = Vec::new();
         encode(&away, &mut bytes);
         self.send_private(index, &bytes);
-        self.close(index, End::Idle);
+        self.close(index);
     }
 
     /// One event of a stream in envelopes.

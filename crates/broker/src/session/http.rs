@@ -6,7 +6,7 @@ use super::json;
 use super::poll::Poll;
 use super::publish::{Intent, MAX_TAGS_BYTES};
 use super::route::{self, Route};
-use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
+use crate::edge::{Edge, NONE, Progress, Protocol, flag};
 use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
 use crate::position::Position;
 use crate::topic::TopicName;
@@ -469,7 +469,7 @@ impl Edge {
         if keep_alive {
             self.resume(index)
         } else {
-            self.close(index, End::Idle)
+            self.close(index)
         }
     }
 
@@ -479,7 +479,7 @@ impl Edge {
     }
 
     pub(crate) fn close_idle(&mut self, index: u32) {
-        self.close(index, End::Idle);
+        self.close(index);
     }
 }
 

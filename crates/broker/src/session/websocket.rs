@@ -1,7 +1,7 @@
 //! WebSocket connections: messages to native frames or echoes, control frames, the closing handshake (RFC 6455).
 
 use super::State;
-use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
+use crate::edge::{Edge, NONE, Progress, Protocol, flag};
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
 use wire::websocket::close::{CloseCode, ClosePayload};
@@ -73,7 +73,7 @@ impl Edge {
                     Some(code) => self.close_websocket(index, code, ""),
                     None => {
                         self.send_frame(index, Opcode::Close, &[]);
-                        self.close(index, End::Lost);
+                        self.close(index);
                     }
                 }
             }
@@ -103,7 +103,7 @@ impl Edge {
         }
         let payload = ClosePayload::new(code, reason);
         self.send_frame(index, Opcode::Close, payload.as_bytes());
-        self.close(index, End::Lost);
+        self.close(index);
     }
 
     /// Closes with one of our own codes.
