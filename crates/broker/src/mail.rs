@@ -224,7 +224,8 @@ pub enum Letter {
         records: Vec<Slice>,
         /// Everything up to here is settled.
         through: u64,
-        /// The live messages that follow this letter on the stream continue from `through`.
+        /// The live messages that follow this letter on the stream continue from `through`; those at or below it, which
+        /// a stream that lags may still carry, are dropped by the edge.
         caught_up: bool,
     },
     /// The stream of a partition lost records that the log evicted before the edge had credit for them: every

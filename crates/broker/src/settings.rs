@@ -68,7 +68,7 @@ pub struct Limits {
     pub topics_max: u32,
     /// Filters known to one shard.
     pub filters_per_shard_max: u32,
-    /// Topics that one filter may have matched on one edge at a time; a wider filter is refused or ended.
+    /// Levels of a filter with wildcards: bounds what one topic costs to match.
     pub filter_levels_max: u32,
     /// Subscriptions of one session.
     pub subscriptions_per_session_max: u32,

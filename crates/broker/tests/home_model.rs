@@ -130,6 +130,8 @@ struct Subscription {
     partition: PartitionId,
     index: u32,
     through: u64,
+    /// What the client said that it has. A stream that lags behind it may still carry that.
+    known: u64,
     state: State,
 }
 
@@ -312,6 +314,8 @@ impl World {
             partition,
             index: 0,
             through,
+            // Beyond the head it has said nothing of this log.
+            known: if through <= head { through } else { 0 },
             state: State::Asked,
         });
         let subscription = key(edge.next_key);
@@ -754,6 +758,9 @@ impl Subscription {
     fn take(&mut self, record: &Slice, model: &Model) {
         let view = RecordView::parse(record).unwrap();
         let offset = view.offset();
+        if offset <= self.known {
+            return;
+        }
         assert!(offset > self.through, "{self:?} sees {offset} again");
         assert!(
             view.prev() <= self.through,

@@ -86,7 +86,8 @@ impl Edge {
 
     fn deliver_live(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
         let entry = &mut self.subscriptions[subscription];
-        if entry.stage == Stage::Live {
+        // A client may know more than a lagging stream has carried.
+        if entry.stage == Stage::Live && delivery.view.offset() > entry.cursor() {
             entry.set_cursor(delivery.view.offset());
             self.deliver_to(subscription, delivery);
         }

@@ -100,11 +100,8 @@ impl Edge {
         let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
         match slot.protocol {
             // A close that the peer does not let finish.
-            _ if slot.is(flag::CLOSING) => {
-                if is_idle {
-                    self.kill(index);
-                }
-            }
+            _ if slot.is(flag::CLOSING) && is_idle => self.kill(index),
+            _ if slot.is(flag::CLOSING) => {}
             Protocol::Native | Protocol::NativeStart | Protocol::Echo
                 if slot.ping_interval_s > 0 =>
             {

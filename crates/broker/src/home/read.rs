@@ -46,13 +46,14 @@ impl Home {
         self.settle_stream(from, local, out);
         let settled = self.partitions[local as usize].stream_position(usize::from(from));
         if after > settled {
-            // The client knows more than this stream has carried: it has to wait until the stream has come so far.
+            // The client knows more than this stream has carried: the edge drops what it has, until the stream has
+            // come so far.
             let page = Letter::Page {
                 subscription,
                 gap: None,
                 records: Vec::new(),
                 through: after,
-                caught_up: false,
+                caught_up: true,
             };
             out.post(from, page);
             return;

@@ -68,7 +68,7 @@ struct Item<'a> {
     topic: Option<Cow<'a, str>>,
     #[serde(default)]
     topics: Vec<String>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
     #[serde(borrow)]
     b64data: Option<Cow<'a, str>>,
@@ -78,6 +78,13 @@ struct Item<'a> {
     tags: BTreeMap<String, String>,
     #[serde(default)]
     retain: bool,
+}
+
+/// A member that is there, `null` too: that is a value like any other.
+fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
+    <&'a RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// One message for some topics.
