@@ -654,7 +654,7 @@ fn credit() {
         sub e0 s4 a since 7:4
             e0 granted s4 i0 g4 replaying through 4
         read e0 s4 i0 after 4
-            e0 page s4 [] through 4
+            e0 page s4 [] through 4 caught-up
         sub e0 s5 a last 1
             e0 granted s5 i0 g5 replaying through 2
         pump
