@@ -106,6 +106,8 @@ pub struct Edge {
     unflushed_bytes: usize,
     dirty: Vec<u32>,
     holders: Vec<u32>,
+    /// Connections in `holders` that still are.
+    holding: u32,
     dead: Vec<u32>,
     inputs: Slab<input::Input>,
     resumed: Vec<Key>,
@@ -151,6 +153,7 @@ impl Edge {
             unflushed_bytes: 0,
             dirty: Vec::new(),
             holders: Vec::new(),
+            holding: 0,
             dead: Vec::new(),
             inputs: Slab::new(),
             resumed: Vec::new(),

@@ -84,9 +84,8 @@ impl Edge {
         if slot.is(flag::BLOCKED) {
             if slot.places.len() > self.settings.limits.outbox_len_max as usize {
                 self.spill(index, None);
-            } else if !slot.is(flag::HOLDS) {
-                slot.set(flag::HOLDS);
-                self.holders.push(index);
+            } else {
+                self.hold(index);
             }
         }
     }
@@ -108,6 +107,11 @@ impl Edge {
             self.flush_one(index, write);
         }
         self.bury();
+        if self.holding == 0 {
+            // Nobody refers to a frame: begin at the front again, where the memory is warm.
+            self.holders.clear();
+            self.ring.clear();
+        }
     }
 
     /// The socket has room again.
@@ -166,9 +170,8 @@ impl Edge {
             if taken < offered {
                 let slot = &mut self.slots[index];
                 slot.set(flag::BLOCKED);
-                if !slot.places.is_empty() && !slot.is(flag::HOLDS) {
-                    slot.set(flag::HOLDS);
-                    self.holders.push(index);
+                if !slot.places.is_empty() {
+                    self.hold(index);
                 }
                 return;
             }
@@ -254,8 +257,34 @@ impl Edge {
         &mut self.owned[slot.owned]
     }
 
+    /// Notes that a blocked connection has places, for when the ring needs their room.
+    fn hold(&mut self, index: u32) {
+        if self.slots[index].is(flag::HOLDS) {
+            return;
+        }
+        self.slots[index].set(flag::HOLDS);
+        self.holding += 1;
+        self.holders.push(index);
+        // Those that let go stay in the list until somebody looks; connections that block and drain in turn must not
+        // make it grow.
+        if self.holders.len() > 2 * self.holding as usize + 64 {
+            let slots = &self.slots;
+            self.holders.retain(|&holder| slots[holder].is(flag::HOLDS));
+            self.holders.sort_unstable();
+            self.holders.dedup();
+        }
+    }
+
+    fn let_go(&mut self, index: u32) {
+        if self.slots[index].is(flag::HOLDS) {
+            self.slots[index].clear(flag::HOLDS);
+            self.holding -= 1;
+        }
+    }
+
     /// Frees what a connection that goes had waiting.
     pub(crate) fn release_outbox(&mut self, index: u32) {
+        self.let_go(index);
         let slot = &mut self.slots[index];
         self.lists.clear(&mut slot.places);
         if let Some(owned) = self.owned.remove(slot.owned) {
@@ -274,7 +303,7 @@ impl Edge {
             self.spill(index, Some(limit));
             let slot = &mut self.slots[index];
             if slot.places.is_empty() {
-                slot.clear(flag::HOLDS);
+                self.let_go(index);
             } else {
                 self.holders.push(index);
             }
@@ -384,8 +413,8 @@ impl Edge {
 
     /// Everything has been written.
     fn drained(&mut self, index: u32) {
+        self.let_go(index);
         let slot = &mut self.slots[index];
-        slot.clear(flag::HOLDS);
         if slot.is(flag::CLOSING) {
             self.finish(index);
             return;

@@ -87,6 +87,13 @@ impl Ring {
         }
     }
 
+    /// Forgets all frames.
+    pub fn clear(&mut self) {
+        self.first = self.first.wrapping_add(self.frames.len() as u32);
+        self.frames.clear();
+        self.head = 0;
+    }
+
     /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most `BODY_COPY_MAX` plus a
     /// head are expected inline, the rest as `body`.
     pub fn push(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
