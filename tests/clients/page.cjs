@@ -43,7 +43,7 @@ async function visit(page) {
   for (let number = 1; number <= 40; number++) {
     await page.fill("#payload", `line ${number}`);
     await page.click("#publish button[type=submit]");
-    await page.locator("#rows li", { hasText: new RegExp(`line ${number}(?!\\d)`) }).waitFor();
+    await page.locator("#rows .payload", { hasText: new RegExp(`^line ${number}$`) }).waitFor();
   }
   const isInView = await page.evaluate(() => {
     const stream = document.getElementById("stream");

@@ -1,5 +1,6 @@
 //! Event streams by `curl`, read event by event.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +12,8 @@ use crate::process::Process;
 #[derive(Debug)]
 pub struct EventStream {
     process: Process,
+    /// Events that came before the last topic was subscribed.
+    early: VecDeque<Event>,
 }
 
 /// One event, as the standard's parser would give it.
@@ -46,16 +49,29 @@ impl EventStream {
         process.wait_for("a time to reconnect", |line| {
             line.starts_with("retry:").then_some(())
         });
-        let mut stream = EventStream { process };
-        for _ in 0..topics_count {
-            let start = stream.next_event();
-            assert_eq!(start.name, "crore.start", "{start:?}");
+        let mut stream = EventStream {
+            process,
+            early: VecDeque::new(),
+        };
+        let mut early = VecDeque::new();
+        let mut waiting = topics_count;
+        while waiting > 0 {
+            let event = stream.next_event();
+            if event.name == "crore.start" {
+                waiting -= 1;
+            } else {
+                early.push_back(event);
+            }
         }
+        stream.early = early;
         stream
     }
 
     /// The next event of any name.
     pub fn next_event(&mut self) -> Event {
+        if let Some(event) = self.early.pop_front() {
+            return event;
+        }
         let mut event = Event::default();
         loop {
             let line = self
@@ -101,9 +117,10 @@ impl EventStream {
         serde_json::from_str(&event.data).unwrap_or_else(|error| panic!("{error} in {event:?}"))
     }
 
-    /// Asserts that no message comes for a while. Comments may.
+    /// Asserts that no message comes for a while. Comments may, and that a replay is over.
     pub fn assert_quiet(&mut self, duration: Duration) {
-        self.process
-            .assert_no_line(duration, |line| line.starts_with("data:"));
+        self.process.assert_no_line(duration, |line| {
+            line.starts_with("data:") && line != "data: {}"
+        });
     }
 }

@@ -108,13 +108,6 @@ impl Process {
         }
     }
 
-    /// Whether a line comes within `duration`. It is taken.
-    pub fn has_line_within(&mut self, duration: Duration) -> bool {
-        let line = self.next_line(Instant::now() + duration);
-        self.seen.extend(line.as_ref().ok().cloned());
-        line.is_ok()
-    }
-
     /// Sends a signal by its short name, as `kill` knows it.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
@@ -126,8 +119,13 @@ impl Process {
     }
 
     /// Waits for the end.
-    pub fn end(mut self) -> Ended {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn end(self) -> Ended {
+        self.end_within(PATIENCE)
+    }
+
+    /// Waits for the end of what takes longer.
+    pub fn end_within(mut self, duration: Duration) -> Ended {
+        let deadline = Instant::now() + duration;
         loop {
             match self.next_line(deadline) {
                 Ok(line) => self.seen.push(line),
@@ -172,5 +170,7 @@ impl Ended {
 
 /// Runs a program that checks something by itself and exits with success if it is so.
 pub fn assert_success(command: &mut Command) {
-    Process::start(command).end().assert_success();
+    Process::start(command)
+        .end_within(Duration::from_secs(90))
+        .assert_success();
 }

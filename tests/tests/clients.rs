@@ -88,7 +88,7 @@ fn the_live_page_in_a_browser() {
     let mut page = Process::start(&mut node("page.cjs", &[&server.operators_url("/")]));
     assert_eq!(page.json(), json!({ "watching": true }));
     publish(&server.url("/topics/demo/elsewhere"), "from elsewhere");
-    page.end().assert_success();
+    page.end_within(Duration::from_secs(90)).assert_success();
 }
 
 /// Starts npm's `eventsource` and waits until it is subscribed.

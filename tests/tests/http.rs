@@ -49,8 +49,10 @@ fn histories_are_cut_as_asked() {
 fn names_of_topics_are_kept_as_they_are() {
     let server = Server::start();
     let check = |path: &str, topic: &str| {
-        let answer = curl(&["-d", topic, &server.url(path)]).expect(200);
-        let history = curl(&[&server.url(path)]).expect(200).json();
+        let answer = curl(&["--path-as-is", "-d", topic, &server.url(path)]).expect(200);
+        let history = curl(&["--path-as-is", &server.url(path)])
+            .expect(200)
+            .json();
         assert_eq!(history["topic"], topic, "{path} {answer:?}");
         assert_eq!(payloads(&history), [topic], "{path}");
     };
