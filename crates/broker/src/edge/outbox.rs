@@ -128,36 +128,19 @@ impl Edge {
     }
 
     fn flush_one(&mut self, index: u32, write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written) {
-        let key = self.slots.key(index);
         loop {
-            let mut parts = [IoSlice::new(&[]); PARTS_MAX];
-            let mut count = 0;
-            let mut offered = 0;
+            // Mostly there is one frame: little to gather.
             let slot = &self.slots[index];
-            let owned = self.owned.get(slot.owned).map(|owned| &owned.parts);
-            for part in owned.into_iter().flatten().take(PARTS_MAX) {
-                parts[count] = IoSlice::new(part);
-                offered += part.len();
-                count += 1;
-            }
-            for place in self.lists.iter(&slot.places) {
-                if count + 2 > PARTS_MAX {
-                    break;
-                }
-                let (head, body) = self.ring.parts(place);
-                for part in [head, body] {
-                    if !part.is_empty() {
-                        parts[count] = IoSlice::new(part);
-                        offered += part.len();
-                        count += 1;
-                    }
-                }
-            }
+            let (offered, written) = if slot.owned == NONE && slot.places.len() <= 2 {
+                self.offer::<4>(index, write)
+            } else {
+                self.offer::<PARTS_MAX>(index, write)
+            };
             if offered == 0 {
                 self.drained(index);
                 return;
             }
-            let taken = match write(key, &parts[..count]) {
+            let taken = match written {
                 Written::Bytes(bytes) => bytes,
                 Written::Blocked => 0,
                 Written::Failed => {
@@ -175,6 +158,39 @@ impl Edge {
                 }
                 return;
             }
+        }
+    }
+
+    /// Gives the socket up to `N` parts from the front: what was offered, and what became of it.
+    fn offer<const N: usize>(
+        &self,
+        index: u32,
+        write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written,
+    ) -> (usize, Written) {
+        let slot = &self.slots[index];
+        let owned = self
+            .owned
+            .get(slot.owned)
+            .into_iter()
+            .flat_map(|owned| &owned.parts);
+        let places = self.lists.iter(&slot.places).flat_map(|place| {
+            let (head, body) = self.ring.parts(place);
+            [head, body]
+        });
+        let parts = owned
+            .map(|part| &part[..])
+            .chain(places)
+            .filter(|part| !part.is_empty());
+        let mut slices = [IoSlice::new(&[]); N];
+        let (mut count, mut offered) = (0, 0);
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            offered += part.len();
+            count += 1;
+        }
+        match offered {
+            0 => (0, Written::Bytes(0)),
+            offered => (offered, write(self.slots.key(index), &slices[..count])),
         }
     }
 
