@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand beside its code.
 
-use crate::commands::{completion, config, history, publish, serve, subscribe};
+use crate::commands::{completion, config, demo, history, publish, serve, subscribe};
 use crate::configuration::Sources;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run a node.
     Serve(serve::Arguments),
+    /// Start a node, connect thousands of subscribers, and show what happens.
+    Demo(demo::Arguments),
     /// Publish a message, or one for each line of standard input.
     #[command(name = "pub")]
     Publish(publish::Arguments),

@@ -11,3 +11,11 @@ pub fn output_redraws() -> bool {
 pub fn output_has_colours() -> bool {
     output_redraws() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
+
+/// Columns of the terminal on standard output; 80 where it does not tell.
+pub fn output_columns() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => 80,
+    }
+}

@@ -26,6 +26,8 @@ impl ConnectionArguments {
         let mut options = Options::new("");
         options.urls.clone_from(&self.url);
         options.session.name = Some(name.into());
+        // Answers are waited for by the commands themselves, so little can be under way at the end.
+        options.close_timeout_ms = 500;
         Client::connect(options).map_err(|error| match error {
             ConnectError::Url(_) | ConnectError::NoUrl => Ending::Usage(error.to_string()),
             ConnectError::Resources(_) => Ending::Failed(error.into()),

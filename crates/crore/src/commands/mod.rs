@@ -3,6 +3,7 @@
 pub mod completion;
 pub mod config;
 mod connection;
+pub mod demo;
 pub mod history;
 mod messages;
 pub mod publish;
@@ -20,6 +21,7 @@ use crate::exit::Ending;
 pub fn run(command: Command) -> Result<(), Ending> {
     match command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Publish(arguments) => publish::run(&arguments),
         Command::Subscribe(arguments) => subscribe::run(&arguments),
         Command::History(arguments) => history::run(&arguments),

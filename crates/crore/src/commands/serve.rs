@@ -23,6 +23,9 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(flatten)]
     pub configuration: ConfigurationArguments,
+    /// Ends like SIGTERM when standard input ends: with whoever started it, in whatever way that one ends.
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
 }
 
 /// Serves until a signal.
@@ -32,7 +35,14 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let configuration = configuration::load(&arguments.configuration.sources())?;
     let log = log_of(&configuration);
-    let signal = watch_signals();
+    let (sender, signal) = mpsc::channel();
+    watch_signals(sender.clone());
+    if arguments.end_with_stdin {
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            let _ = sender.send(Signal::Terminate);
+        });
+    }
 
     let before = nofile_limit();
     let limit = raise_nofile_limit();
@@ -172,8 +182,7 @@ fn drain(serving: Serving, configuration: &Configuration, log: &Log, signal: Sig
 }
 
 /// The first signal is received; a second one ends the process.
-fn watch_signals() -> mpsc::Receiver<Signal> {
-    let (sender, receiver) = mpsc::channel();
+fn watch_signals(sender: mpsc::Sender<Signal>) {
     let mut count = 0_u32;
     signals::watch(move |signal| {
         count += 1;
@@ -181,7 +190,6 @@ fn watch_signals() -> mpsc::Receiver<Signal> {
             std::process::exit(i32::from(signal.exit_code()));
         }
     });
-    receiver
 }
 
 fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Ending> {

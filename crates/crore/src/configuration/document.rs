@@ -71,10 +71,15 @@ pub fn reference() -> String {
 pub fn in_force(configuration: &Configuration) -> String {
     let mut text = String::new();
     for (section, _) in SECTIONS {
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "{}[{section}]\n",
-            if text.is_empty() { "" } else { "\n" }
+            "{}[{section}]",
+            if text.is_empty() {
+                ""
+            } else {
+                "
+"
+            }
         );
         for spec in OPTIONS {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section) {
@@ -88,7 +93,7 @@ pub fn in_force(configuration: &Configuration) -> String {
         ("rule", &configuration.rules, RULE_OPTIONS),
     ] {
         for entry in entries {
-            let _ = write!(text, "\n[[{name}]]\n");
+            let _ = writeln!(text, "\n[[{name}]]");
             for spec in specs {
                 if let Some((value, origin)) = entry.get(spec.key) {
                     write_value(&mut text, spec.key, value, origin);

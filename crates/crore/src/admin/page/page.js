@@ -271,7 +271,7 @@ async function publish() {
   const button = element("publish").querySelector("button");
   button.disabled = true;
   try {
-    const answer = await fetch(`${facts.clients}/topics/?topic=${encodeURIComponent(topic)}`, {
+    const answer = await fetch(`${facts.clients}/topics?topic=${encodeURIComponent(topic)}`, {
       method: "POST",
       headers: { "content-type": element("type").value },
       body: element("payload").value,
@@ -331,11 +331,17 @@ function showOutcome(kind, text) {
   element("outcome").textContent = text;
 }
 
+// The readable form where the name needs no escapes and no client merges or resolves parts of it.
+function pathOf(topic) {
+  const isPlain = /^[A-Za-z0-9_-]+(\/[A-Za-z0-9_-]+)*$/.test(topic);
+  return isPlain ? `/topics/${topic}` : `/topics?topic=${encodeURIComponent(topic)}`;
+}
+
 function showCommands() {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const query = (text) => `topic=${encodeURIComponent(text)}`;
   element("commands").textContent = [
-    `curl -d ${quoted(element("payload").value)} \\\n  ${quoted(`${facts.clients}/topics/?${query(element("topic").value)}`)}`,
+    `curl -d ${quoted(element("payload").value)} \\\n  ${quoted(facts.clients + pathOf(element("topic").value))}`,
     `curl -N ${quoted(`${facts.clients}/events?${query(element("filter").value)}`)}`,
   ].join("\n\n");
 }

@@ -1,0 +1,405 @@
+//! `crore demo`: a node with embedded defaults, thousands of subscribers with a topic each, and what happens each second.
+//!
+//! Three phases: connect a part, then the rest, with the node's memory measured after each, when it is at rest; publish and
+//! measure latencies. What a connection costs is the slope between the two measurements: what a node takes once, for its
+//! threads and their buffers, is in both. The node is a process of its own, so its memory and CPU are told apart from
+//! those of the clients.
+
+mod panel;
+mod prices;
+mod server;
+
+use crate::exit::Ending;
+use crate::signals::{self, Signal};
+use crate::{process, terminal};
+use anyhow::{Context, anyhow};
+use bench::engine::{
+    Common, Handle, Plan, Publishers, PublishersConfig, Snapshot, Subscribers, SubscribersConfig,
+    Tally,
+};
+use bench::machine;
+use bench::pattern::Pattern;
+use bench::payload::HEADER_BYTES;
+use bench::statistics::Recorder;
+use panel::{Figures, Latencies, Panel, grouped};
+use prices::Prices;
+use server::Server;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Between two refreshes.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Connections beside those of the subscribers: publishers, the prices, and a few for whoever looks at the page.
+const OTHER_CONNECTIONS: u64 = 32;
+/// Connections that publish.
+const PUBLISHERS: u64 = 4;
+/// A connection has two ends on this machine, each about so many bytes in the kernel, and a little in user space.
+const CONNECTION_BYTES: u64 = 2 * 4_600 + 1_000;
+/// When no further connection comes for so long, the demo goes on with those that are there.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
+/// One in so many clients connects first.
+const FIRST_PART: u64 = 5;
+/// With fewer further connections the slope says nothing.
+const SLOPE_CONNECTIONS_MIN: u64 = 1_000;
+
+/// How much of everything.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Subscribers, each with a topic of its own.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    clients: u64,
+    /// Messages per second to all of them together.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    rate: u64,
+    /// Bytes of each message.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(HEADER_BYTES as u64..=1_000_000))]
+    size: u64,
+    /// Connects per second.
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    connect_rate: u64,
+    /// End after so many seconds; without it, with Ctrl-C.
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<u64>,
+}
+
+/// Shows it.
+///
+/// # Errors
+/// The node cannot be started, or ends; messages were lost, repeated or out of order; the signal that ended it.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let (sender, signal) = channel();
+    let mut count = 0_u32;
+    signals::watch(move |signal| {
+        count += 1;
+        if count > 1 || sender.send(signal).is_err() {
+            std::process::exit(i32::from(signal.exit_code()));
+        }
+    });
+    let mut demo = Demo::start(arguments, signal)?;
+    let ending = demo.connect().and_then(|()| demo.publish(arguments));
+    demo.end(ending)
+}
+
+struct Demo {
+    server: Server,
+    /// The first part, then the rest.
+    subscribers: Vec<Handle>,
+    connect_rate: f64,
+    publishers: Option<Handle>,
+    prices: Option<Prices>,
+    panel: Panel,
+    figures: Figures,
+    signal: Receiver<Signal>,
+    began: Instant,
+    /// When the demo is over by itself.
+    deadline: Option<Instant>,
+    next_refresh: Instant,
+    last_cpu_s: f64,
+    last_refresh: Instant,
+    connecting_s: f64,
+}
+
+/// The node at rest.
+struct Measured {
+    connections: u64,
+    memory_bytes: Option<u64>,
+}
+
+/// Why a phase ended before its time.
+enum Halt {
+    Signal(Signal),
+    /// `--duration` is over.
+    Over,
+    Failed(Ending),
+}
+
+impl Demo {
+    fn start(arguments: &Arguments, signal: Receiver<Signal>) -> Result<Demo, Ending> {
+        let plan = Plan::new(arguments.clients, 0, &[], 1);
+        let mut notes = plan.notes.clone();
+        let mut clients = plan.clients;
+        let mut limit = |most: u64, why: &str| {
+            if clients > most.max(1) {
+                notes.push(format!(
+                    "{} clients instead of {}: {why}.",
+                    grouped(most.max(1)),
+                    grouped(clients)
+                ));
+                clients = most.max(1);
+            }
+        };
+        let available = machine::available_bytes().unwrap_or(u64::MAX);
+        limit(
+            available / 10 * 8 / CONNECTION_BYTES,
+            "the machine has no more memory for both ends of a connection",
+        );
+        // Each I/O thread brings a descriptor table, as each thread of the clients does.
+        let io_threads = plan.threads.max(process::cores_count() as u64).min(1_024);
+        let server = Server::start(io_threads)?;
+        limit(
+            server.connections_max.saturating_sub(OTHER_CONNECTIONS),
+            "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
+        );
+        introduce(arguments, clients, io_threads, &server, &notes);
+        let prices = Prices::start(&server.clients).map_err(|error| anyhow!("{error}"))?;
+        let now = Instant::now();
+        Ok(Demo {
+            last_cpu_s: server.usage().cpu_s,
+            server,
+            subscribers: Vec::new(),
+            connect_rate: arguments.connect_rate as f64,
+            publishers: None,
+            prices: Some(prices),
+            panel: Panel::new(),
+            figures: Figures {
+                clients,
+                ..Figures::default()
+            },
+            signal,
+            began: now,
+            deadline: arguments
+                .duration
+                .map(|seconds| now + Duration::from_secs(seconds)),
+            next_refresh: now + REFRESH,
+            last_refresh: now,
+            connecting_s: 0.0,
+        })
+    }
+
+    /// All connections, and what each of them costs the node.
+    fn connect(&mut self) -> Result<(), Halt> {
+        let clients = self.figures.clients;
+        let first = (clients / FIRST_PART).max(1);
+        let before = self.connect_part(1, first)?;
+        if clients > first {
+            let after = self.connect_part(first + 1, clients)?;
+            let further = after.connections.saturating_sub(before.connections);
+            if let (Some(after), Some(before)) = (after.memory_bytes, before.memory_bytes)
+                && further >= SLOPE_CONNECTIONS_MIN
+            {
+                self.figures.connection_bytes = Some(after.saturating_sub(before) / further);
+            }
+        }
+        self.figures.memory_bytes = self.server.usage().memory_bytes;
+        self.refresh(None)
+    }
+
+    /// Connects clients for these topics, until all are there or no more come; then a second of rest, and the memory is
+    /// measured.
+    fn connect_part(&mut self, first: u64, last: u64) -> Result<Measured, Halt> {
+        let start = || -> anyhow::Result<Handle> {
+            let mut common = Common::new(std::slice::from_ref(&self.server.clients))?;
+            common.connect_rate = self.connect_rate;
+            let config = SubscribersConfig::new(common, pattern(first, last)?, last - first + 1);
+            Subscribers::start(config)
+        };
+        let handle = start().map_err(|error| Halt::Failed(error.into()))?;
+        self.subscribers.push(handle);
+        self.figures.doing = "connecting";
+        let mut newest = (0, Instant::now());
+        while self.figures.connections < last && newest.1.elapsed() < CONNECT_PATIENCE {
+            self.wait()?;
+            self.refresh(None)?;
+            if self.figures.connections != newest.0 {
+                newest = (self.figures.connections, Instant::now());
+            }
+        }
+        self.figures.doing = "settling";
+        self.wait()?;
+        self.refresh(None)?;
+        Ok(Measured {
+            connections: self.figures.connections,
+            memory_bytes: self.server.usage().memory_bytes,
+        })
+    }
+
+    fn publish(&mut self, arguments: &Arguments) -> Result<(), Halt> {
+        let start = || -> anyhow::Result<Handle> {
+            let common = Common::new(std::slice::from_ref(&self.server.clients))?;
+            let topics = pattern(1, self.figures.clients)?;
+            let mut config = PublishersConfig::new(common, topics, arguments.rate as f64);
+            config.connections = PUBLISHERS;
+            config.load.size = arguments.size as usize;
+            Publishers::start(config)
+        };
+        self.publishers = Some(start().map_err(|error| Halt::Failed(error.into()))?);
+        self.figures.doing = "publishing; Ctrl-C ends it";
+        loop {
+            self.wait()?;
+            let published = self.publishers.as_mut().map(Handle::snapshot);
+            self.refresh(published.as_ref())?;
+        }
+    }
+
+    /// Until the next refresh.
+    fn wait(&mut self) -> Result<(), Halt> {
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(Halt::Over);
+        }
+        match self
+            .signal
+            .recv_timeout(self.next_refresh.saturating_duration_since(now))
+        {
+            Ok(signal) => return Err(Halt::Signal(signal)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Halt::Failed(anyhow!("the signal thread is gone").into()));
+            }
+        }
+        // After a pause of the whole machine the missed refreshes are not made up for.
+        self.next_refresh = (self.next_refresh + REFRESH).max(Instant::now());
+        if self.server.has_ended() {
+            return Err(Halt::Failed(anyhow!("the node has ended").into()));
+        }
+        Ok(())
+    }
+
+    fn refresh(&mut self, published: Option<&Snapshot>) -> Result<(), Halt> {
+        let received = self.received();
+        let now = Instant::now();
+        let span_s = now
+            .duration_since(self.last_refresh)
+            .as_secs_f64()
+            .max(1e-3);
+        self.last_refresh = now;
+        let figures = &mut self.figures;
+        figures.elapsed_s = now.duration_since(self.began).as_secs();
+        if received.interval.connects > 0 {
+            self.connecting_s += span_s;
+        }
+        figures.connect_rate = received.interval.connects as f64 / span_s;
+        figures.connect_rate_mean = received.total.connects as f64 / self.connecting_s.max(span_s);
+        figures.in_rate =
+            published.map_or(0.0, |published| published.interval.sent as f64 / span_s);
+        figures.out_rate = received.interval.received as f64 / span_s;
+        figures.now = latencies(&received.interval.latency);
+        let usage = self.server.usage();
+        figures.node_cores = (usage.cpu_s - self.last_cpu_s).max(0.0) / span_s;
+        self.last_cpu_s = usage.cpu_s;
+        count(figures, &received.total);
+        self.panel
+            .show(figures)
+            .map_err(|error| Halt::Failed(error.into()))
+    }
+
+    /// All parts of the subscribers together.
+    fn received(&mut self) -> Snapshot {
+        let mut all = Snapshot {
+            interval: Tally::default(),
+            total: Tally::default(),
+        };
+        for part in &mut self.subscribers {
+            let snapshot = part.snapshot();
+            all.interval.merge(&snapshot.interval);
+            all.total.merge(&snapshot.total);
+        }
+        all
+    }
+
+    fn end(mut self, ending: Result<(), Halt>) -> Result<(), Ending> {
+        self.prices = None;
+        // Publishers first: what they have sent arrives while the subscribers still listen.
+        let unacknowledged = self
+            .publishers
+            .take()
+            .map_or(0, |publishers| publishers.stop().total.unacknowledged);
+        std::thread::sleep(Duration::from_millis(200));
+        let connections = self.figures.connections;
+        let mut received = Tally::default();
+        for part in self.subscribers.drain(..) {
+            received.merge(&part.stop().total);
+        }
+        count(&mut self.figures, &received);
+        self.figures.connections = connections;
+        self.figures.elapsed_s = self.began.elapsed().as_secs();
+        println(&format!("\n{}", panel::summary(&self.figures)))?;
+        if let Some(trouble) = &received.trouble {
+            println(&format!("Newest trouble: {trouble}."))?;
+        }
+        drop(self.server);
+        match ending {
+            Err(Halt::Failed(ending)) => Err(ending),
+            _ if self.figures.faults > 0 => {
+                Err(anyhow!("messages were lost, repeated or out of order").into())
+            }
+            _ if unacknowledged > 0 => {
+                Err(anyhow!("{unacknowledged} messages were not acknowledged").into())
+            }
+            Err(Halt::Signal(signal)) => Err(Ending::Signal(signal)),
+            Err(Halt::Over) | Ok(()) => Ok(()),
+        }
+    }
+}
+
+fn introduce(
+    arguments: &Arguments,
+    clients: u64,
+    io_threads: u64,
+    server: &Server,
+    notes: &[String],
+) {
+    let bold = |text: &str| {
+        if terminal::output_has_colours() {
+            format!("\x1b[1m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    };
+    let page = bold(&format!("{}/", server.operators));
+    let mut lines = vec![
+        format!(
+            "A node with {io_threads} I/O threads serves clients at {}. {} subscribers, each on a topic of its own, get {} messages of {} bytes per second.",
+            server.clients,
+            grouped(clients),
+            grouped(arguments.rate),
+            grouped(arguments.size)
+        ),
+        format!("Live page, to watch and to publish by hand: {page}"),
+    ];
+    lines.extend(
+        server
+            .notices
+            .iter()
+            .chain(notes)
+            .map(|note| format!("Note: {note}")),
+    );
+    // Whoever reads nothing is noticed at the first refresh.
+    let _ = println(&lines.join("\n"));
+}
+
+fn println(text: &str) -> Result<(), Ending> {
+    use std::io::Write;
+    writeln!(std::io::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+/// Topics of the load; those that the live page shows by default are not among them.
+fn pattern(first: u64, last: u64) -> anyhow::Result<Pattern> {
+    format!("load/{{{first}..{last}}}")
+        .parse::<Pattern>()
+        .map_err(anyhow::Error::msg)
+        .context("topics")
+}
+
+fn count(figures: &mut Figures, total: &Tally) {
+    figures.connections = u64::try_from(total.connections).unwrap_or(0);
+    figures.received = total.received;
+    figures.all = latencies(&total.latency);
+    figures.gaps = total.gaps;
+    let faults = &total.faults;
+    figures.faults = faults.lost + faults.repeated + faults.out_of_order + faults.proof_failed;
+    figures.failed = total.connects_failed + total.disconnects;
+}
+
+fn latencies(recorder: &Recorder) -> Latencies {
+    let digest = recorder.digest();
+    Latencies {
+        count: digest.count,
+        min_us: digest.min_us,
+        mean_us: digest.mean_us,
+        p50_us: digest.p50_us,
+        p99_us: digest.p99_us,
+        max_us: digest.max_us,
+    }
+}

@@ -1,0 +1,181 @@
+//! The demonstrated node: a child process, so that its memory and CPU are its own, and not those of ten thousand clients.
+
+use crate::exit::Ending;
+use crate::process;
+use anyhow::{Context, anyhow};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// How long the node may take to be ready, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running node. Dropping it ends it.
+pub struct Server {
+    child: Child,
+    /// As long as it is open the node lives; it closes by itself when this process dies, in whatever way.
+    life: Option<ChildStdin>,
+    /// Lines of its output after `ready`.
+    lines: Receiver<String>,
+    /// `http://...` of the clients' port.
+    pub clients: String,
+    /// `http://...` of the operators' port.
+    pub operators: String,
+    /// What it said about its start.
+    pub notices: Vec<String>,
+    /// Connections that it can hold.
+    pub connections_max: u64,
+}
+
+/// What a node uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// User-space memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// CPU time since its start, in seconds.
+    pub cpu_s: f64,
+}
+
+impl Server {
+    /// Starts this very program as a node with embedded defaults, on the default ports where they are free.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub fn start(io_threads: u64) -> Result<Server, Ending> {
+        let mut notices = Vec::new();
+        let program = std::env::current_exe().context("this program's own file is not known")?;
+        let mut command = Command::new(program);
+        command.args([
+            "serve",
+            "--end-with-stdin",
+            "--io-threads",
+            &io_threads.to_string(),
+        ]);
+        command.args(["--listen", &address(8800, "clients", &mut notices)]);
+        command.args(["--admin-listen", &address(8801, "operators", &mut notices)]);
+        for (name, _) in std::env::vars_os() {
+            // Embedded defaults: what is configured for another node is not meant for this one.
+            if name.to_string_lossy().starts_with("CRORE_") || name == "NOTIFY_SOCKET" {
+                command.env_remove(name);
+            }
+        }
+        // Ctrl-C is for this process, which then ends the node.
+        command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().context("the node cannot be started")?;
+        let output = child
+            .stdout
+            .take()
+            .context("the node's output cannot be read")?;
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // Where nobody listens any more it goes on reading, so that the node can go on writing.
+                let _ = sender.send(line);
+            }
+        });
+        let life = child.stdin.take();
+        let mut server = Server {
+            child,
+            life,
+            lines,
+            clients: String::new(),
+            operators: String::new(),
+            notices,
+            connections_max: 0,
+        };
+        server.wait_until_ready()?;
+        server.connections_max = server.ask_capacity()?;
+        Ok(server)
+    }
+
+    /// What it uses now.
+    pub fn usage(&self) -> Usage {
+        let number = self.child.id();
+        Usage {
+            memory_bytes: process::proportional_bytes(number)
+                .or_else(|| process::resident_bytes(number)),
+            cpu_s: process::cpu_seconds(number).unwrap_or(0.0),
+        }
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), Ending> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self
+                .lines
+                .recv_timeout(left)
+                .map_err(|_| anyhow!("the node did not start"))?;
+            if let Some(url) = line.strip_prefix("listening clients ") {
+                self.clients = url.into();
+            } else if let Some(url) = line.strip_prefix("listening operators ") {
+                self.operators = url.into();
+            } else if line == "ready" {
+                return Ok(());
+            } else if let Some((_, sentence)) = line.split_once(" warn  ") {
+                self.notices.push(sentence.into());
+            }
+        }
+    }
+
+    fn ask_capacity(&self) -> Result<u64, Ending> {
+        let address = self.operators.trim_start_matches("http://");
+        let mut stream =
+            TcpStream::connect(address).context("the node's health cannot be asked")?;
+        let mut ask = || -> std::io::Result<String> {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(
+                b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            )?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        let answer = ask().context("the node does not tell its health")?;
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let health: serde_json::Value =
+            serde_json::from_str(body).context("the node's health is not JSON")?;
+        health["connections_max"]
+            .as_u64()
+            .ok_or_else(|| anyhow!("the node does not tell its capacity").into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.life = None;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if self.has_ended() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The default port, or any free one if that is taken.
+fn address(port: u16, whose: &str, notices: &mut Vec<String>) -> String {
+    match TcpListener::bind(("127.0.0.1", port)) {
+        Ok(_) => format!("127.0.0.1:{port}"),
+        Err(error) => {
+            notices.push(format!(
+                "Another port than {port} is used for {whose}: {error}."
+            ));
+            "127.0.0.1:0".into()
+        }
+    }
+}
