@@ -2,7 +2,7 @@
 //!
 //! Place: client number to topic numbers, computed when needed and never stored. Pure: the seed decides.
 
-use crate::payload::Random;
+use stdx::prng::Prng;
 
 /// How topics are given to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -25,7 +25,7 @@ impl Choice {
             Choice::OneToOne => (client * per_client + place) % topics,
             Choice::Common => place % topics,
             Choice::Random => {
-                let mut random = Random::new(seed ^ client.wrapping_mul(0xd6e8_feb8_6659_fd93));
+                let mut random = Prng::new(seed ^ client.wrapping_mul(0xd6e8_feb8_6659_fd93));
                 let start = random.below(topics);
                 // A stride without a common divisor visits every topic once before it repeats one.
                 let mut stride = random.below(topics).max(1);
@@ -52,7 +52,9 @@ mod tests {
     use std::collections::HashSet;
 
     fn topics(choice: Choice, client: u64, per_client: u64, topics: u64) -> Vec<u64> {
-        (0..per_client).map(|place| choice.topic(client, place, per_client, topics, 1)).collect()
+        (0..per_client)
+            .map(|place| choice.topic(client, place, per_client, topics, 1))
+            .collect()
     }
 
     #[test]

@@ -5,11 +5,17 @@
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod command;
+pub mod control;
+pub mod engine;
 pub mod machine;
 pub mod pacing;
 pub mod pattern;
 pub mod payload;
+pub mod report;
 pub mod source;
 pub mod statistics;
 pub mod units;
 pub mod verify;
+
+pub use command::{BenchCommand, run};

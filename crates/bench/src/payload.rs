@@ -10,9 +10,10 @@
 //!      0      3  magic "CB1"
 //!      3      1  clock: 'm' CLOCK_MONOTONIC (one machine), 'r' CLOCK_REALTIME (between machines)
 //!      4      6  publisher, u32
-//!     10     11  intended send time on that clock in nanoseconds, u64
-//!     21     11  sequence number of this publisher on this topic, from 1, u64
-//!     32      …  random characters
+//!     10      6  hash of the topic's name (`topic_hash`), u32
+//!     16     11  intended send time on that clock in nanoseconds, u64
+//!     27     11  sequence number of this publisher on this topic, from 1, u64
+//!     38      …  random characters
 //! ```
 //!
 //! Numbers are written most significant digit first with the base64url alphabet (RFC 4648, section 5), six bits
@@ -20,9 +21,10 @@
 //! alphabet. The *intended* time is when the open loop should have sent, so waiting inside the publisher counts.
 
 use rustix::time::{ClockId, clock_gettime};
+use stdx::prng::Prng;
 
 /// Bytes of the header; a payload is at least so long.
-pub const HEADER_BYTES: usize = 32;
+pub const HEADER_BYTES: usize = 38;
 
 const MAGIC: &[u8; 3] = b"CB1";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -55,6 +57,8 @@ pub struct Header {
     pub clock: Clock,
     /// Which publisher process; random per run.
     pub publisher: u32,
+    /// Of the topic that it was published on: tells streams apart, and a message that went astray.
+    pub topic_hash: u32,
     /// When the message should have been sent.
     pub intended_ns: u64,
     /// The publisher's count on this topic, from 1.
@@ -63,7 +67,7 @@ pub struct Header {
 
 impl Header {
     /// Writes a payload of `size` bytes (at least [`HEADER_BYTES`]) at the end of `into`; `random` gives padding.
-    pub fn write(&self, size: usize, random: &mut Random, into: &mut Vec<u8>) {
+    pub fn write(&self, size: usize, random: &mut Prng, into: &mut Vec<u8>) {
         into.reserve(size.max(HEADER_BYTES));
         into.extend_from_slice(MAGIC);
         into.push(match self.clock {
@@ -71,11 +75,12 @@ impl Header {
             Clock::Realtime => b'r',
         });
         write_number(u64::from(self.publisher), 6, into);
+        write_number(u64::from(self.topic_hash), 6, into);
         write_number(self.intended_ns, 11, into);
         write_number(self.sequence, 11, into);
         let mut left = size.saturating_sub(HEADER_BYTES);
         while left > 0 {
-            let mut bits = random.next();
+            let mut bits = random.next_u64();
             for _ in 0..left.min(10) {
                 into.push(ALPHABET[(bits & 63) as usize]);
                 bits >>= 6;
@@ -97,42 +102,27 @@ impl Header {
                 _ => return None,
             },
             publisher: u32::try_from(read_number(&header[4..10])?).ok()?,
-            intended_ns: read_number(&header[10..21])?,
-            sequence: read_number(&header[21..32])?,
+            topic_hash: u32::try_from(read_number(&header[10..16])?).ok()?,
+            intended_ns: read_number(&header[16..27])?,
+            sequence: read_number(&header[27..38])?,
         })
     }
 }
 
-/// A small fast generator (splitmix64) for padding, choice and spread; its seed decides everything.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
+/// The hash of a topic's name in the header: FNV-1a, 32 bits.
+pub fn topic_hash(topic: &str) -> u32 {
+    topic.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
 
-impl Random {
-    /// The stream of `seed`.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// A stream that no other run has, from the operating system's entropy.
-    pub fn from_entropy() -> Random {
-        use std::hash::{BuildHasher, Hasher};
-        Random(std::collections::hash_map::RandomState::new().build_hasher().finish())
-    }
-
-    /// The next 64 bits.
-    #[allow(clippy::should_implement_trait)] // endless: an Option would lie
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// A number below `bound` (which is at least 1), evenly for the bounds that occur here.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
+/// A seed that no other run has, from the operating system's entropy.
+pub fn seed_from_entropy() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library keys its hash maps from the system's generator, and so needs no dependency.
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
 }
 
 fn write_number(number: u64, digits: u32, into: &mut Vec<u8>) {
@@ -165,13 +155,18 @@ mod tests {
     fn round_trip() {
         fn check(header: Header, size: usize) {
             let mut payload = Vec::new();
-            header.write(size, &mut Random::new(1), &mut payload);
+            header.write(size, &mut Prng::new(1), &mut payload);
             assert_eq!(payload.len(), size.max(HEADER_BYTES));
             assert!(payload.iter().all(|byte| ALPHABET.contains(byte)));
             assert_eq!(Header::read(&payload), Some(header));
         }
-        let header =
-            Header { clock: Clock::Monotonic, publisher: 7, intended_ns: 123_456_789, sequence: 1 };
+        let header = Header {
+            clock: Clock::Monotonic,
+            publisher: 7,
+            topic_hash: 9,
+            intended_ns: 123_456_789,
+            sequence: 1,
+        };
         check(header, 512);
         check(header, 0);
         check(header, HEADER_BYTES + 1);
@@ -179,6 +174,7 @@ mod tests {
             Header {
                 clock: Clock::Realtime,
                 publisher: u32::MAX,
+                topic_hash: u32::MAX,
                 intended_ns: u64::MAX,
                 sequence: u64::MAX,
             },
@@ -189,10 +185,16 @@ mod tests {
     #[test]
     fn other_payloads_are_told_apart() {
         let mut payload = Vec::new();
-        let header = Header { clock: Clock::Monotonic, publisher: 1, intended_ns: 2, sequence: 3 };
-        header.write(64, &mut Random::new(1), &mut payload);
+        let header = Header {
+            clock: Clock::Monotonic,
+            publisher: 1,
+            topic_hash: 1,
+            intended_ns: 2,
+            sequence: 3,
+        };
+        header.write(64, &mut Prng::new(1), &mut payload);
         assert_eq!(Header::read(&payload[..HEADER_BYTES - 1]), None);
-        for place in [0, 3, 4, 10, 21] {
+        for place in [0, 3, 4, 10, 16, 27] {
             let mut other = payload.clone();
             other[place] = b'!';
             assert_eq!(Header::read(&other), None, "byte {place}");
@@ -207,15 +209,5 @@ mod tests {
             let before = clock.now_ns();
             assert!(before > 0 && clock.now_ns() >= before);
         }
-    }
-
-    #[test]
-    fn below_stays_below_and_reaches_all() {
-        let mut random = Random::new(3);
-        let mut seen = [false; 7];
-        for _ in 0..200 {
-            seen[random.below(7) as usize] = true;
-        }
-        assert_eq!(seen, [true; 7]);
     }
 }

@@ -35,7 +35,9 @@ impl Sources {
             }
             for member in pattern.iter() {
                 addresses.push(
-                    member.parse().map_err(|_| format!("`{member}` is not an IP address"))?,
+                    member
+                        .parse()
+                        .map_err(|_| format!("`{member}` is not an IP address"))?,
                 );
             }
         }
@@ -44,7 +46,12 @@ impl Sources {
 
     /// The share of `worker` of `workers`. Without addresses the kernel chooses.
     pub fn new(addresses: Vec<IpAddr>, worker: u64, workers: u64) -> Sources {
-        Sources { addresses, next: worker, stride: workers.max(1), refused: 0 }
+        Sources {
+            addresses,
+            next: worker,
+            stride: workers.max(1),
+            refused: 0,
+        }
     }
 
     /// How many connections `addresses` can have to one target; `None` when the kernel chooses.
@@ -61,7 +68,10 @@ impl Sources {
         self.next += self.stride;
         let addresses = self.addresses.len() as u64;
         let port = PORTS.start() + (place / addresses) as u16;
-        Some(SocketAddr::new(self.addresses[(place % addresses) as usize], port))
+        Some(SocketAddr::new(
+            self.addresses[(place % addresses) as usize],
+            port,
+        ))
     }
 
     /// Notes that the last source was taken by somebody else.

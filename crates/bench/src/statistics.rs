@@ -87,7 +87,9 @@ impl Recorder {
         if other.count == 0 {
             return;
         }
-        self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
+        self.histogram
+            .add(&other.histogram)
+            .expect("all recorders have the same bounds");
         let count = self.count + other.count;
         let difference = other.mean_ns - self.mean_ns;
         let (own, others, all) = (self.count as f64, other.count as f64, count as f64);
@@ -117,7 +119,11 @@ impl Recorder {
 
     /// The latency in microseconds below which the share `quantile` (0 to 1) of the values lies.
     pub fn quantile_us(&self, quantile: f64) -> u64 {
-        if self.count == 0 { 0 } else { self.histogram.value_at_quantile(quantile) }
+        if self.count == 0 {
+            0
+        } else {
+            self.histogram.value_at_quantile(quantile)
+        }
     }
 
     /// All the figures.
@@ -125,8 +131,11 @@ impl Recorder {
         if self.count == 0 {
             return Digest::default();
         }
-        let variance =
-            if self.count > 1 { self.squares_ns / (self.count - 1) as f64 } else { 0.0 };
+        let variance = if self.count > 1 {
+            self.squares_ns / (self.count - 1) as f64
+        } else {
+            0.0
+        };
         let stdev_us = variance.max(0.0).sqrt() / 1e3;
         let error_us = stdev_us / (self.count as f64).sqrt();
         let quantile = |share: f64| self.histogram.value_at_quantile(share) as f64;
@@ -186,7 +195,13 @@ impl Sample {
             let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
             f64::from(sorted[rank.min(sorted.len()) - 1])
         };
-        (self.seen, at(0.5), self.sum_us / self.seen as f64, at(0.95), at(0.99))
+        (
+            self.seen,
+            at(0.5),
+            self.sum_us / self.seen as f64,
+            at(0.95),
+            at(0.99),
+        )
     }
 }
 
@@ -195,7 +210,10 @@ mod tests {
     use super::*;
 
     fn near(value: f64, wanted: f64) {
-        assert!((value - wanted).abs() <= wanted.abs() * 0.001 + 1e-9, "{value} is not {wanted}");
+        assert!(
+            (value - wanted).abs() <= wanted.abs() * 0.001 + 1e-9,
+            "{value} is not {wanted}"
+        );
     }
 
     #[test]
@@ -233,7 +251,7 @@ mod tests {
     fn merging_equals_recording_together() {
         let mut whole = Recorder::new();
         let mut parts = [Recorder::new(), Recorder::new(), Recorder::new()];
-        let mut random = crate::payload::Random::new(5);
+        let mut random = stdx::prng::Prng::new(5);
         for number in 0..3_000usize {
             let nanos = random.below(50_000_000);
             whole.record_ns(nanos);
@@ -244,7 +262,10 @@ mod tests {
             merged.merge(part);
         }
         let (left, right) = (whole.digest(), merged.digest());
-        assert_eq!((left.count, left.min_us, left.max_us), (right.count, right.min_us, right.max_us));
+        assert_eq!(
+            (left.count, left.min_us, left.max_us),
+            (right.count, right.min_us, right.max_us)
+        );
         assert_eq!((left.p50_us, left.p999_us), (right.p50_us, right.p999_us));
         near(left.mean_us, right.mean_us);
         near(left.stdev_us, right.stdev_us);
@@ -271,9 +292,9 @@ mod tests {
             sample.record_ns(micros * 1_000, 0);
         }
         assert_eq!(sample.figures(), (100, 50.0, 50.5, 95.0, 99.0));
-        let mut random = crate::payload::Random::new(9);
+        let mut random = stdx::prng::Prng::new(9);
         for _ in 0..Sample::VALUES_MAX * 3 {
-            sample.record_ns(7_000, random.next());
+            sample.record_ns(7_000, random.next_u64());
         }
         assert_eq!(sample.values_us.len(), Sample::VALUES_MAX);
         assert_eq!(sample.figures().1, 7.0);

@@ -4,31 +4,37 @@
 //!
 //! Two proofs run side by side. The publisher's sequence number inside the payload works on every transport and
 //! against every server; the native protocol adds the server's own proof (`prev` never beyond what was
-//! received). A window of 32 tells a message that came late from one that came twice.
+//! received). A window of 16 tells a message that came late from one that came twice.
 
 use crate::payload::Header;
 
 /// What one client knows of one topic. 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
-    /// The topic's number in the pattern.
-    pub topic: u32,
+    /// The hash of the topic's name, as publishers put it into the payload.
+    pub topic_hash: u32,
     /// The server's alias for it on this connection, plus one; 0 while unknown.
     pub alias: u32,
     /// The cursor: everything up to this offset was received or is before the subscription.
     pub offset: u64,
     sequence: u64,
     publisher: u32,
-    window: u32,
+    window: u16,
+    /// The epoch's place in the worker's list of epochs, plus one; 0 while no position is known.
+    pub epoch: u16,
 }
+
+/// How far back a message is told late from repeated.
+const WINDOW: u64 = u16::BITS as u64;
 
 const _: () = assert!(size_of::<Stream>() == 32);
 
 /// Messages that were not as promised, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Faults {
-    /// Messages that never came (and were not announced as a gap).
-    pub lost: u64,
+    /// Messages that never came (and were not announced as a gap). A message that comes late takes back what it was
+    /// counted as, so that a span may be negative; the whole run never is.
+    pub lost: i64,
     /// Messages that came again.
     pub repeated: u64,
     /// Messages that came after a later one.
@@ -53,9 +59,12 @@ impl Faults {
 }
 
 impl Stream {
-    /// A stream of topic number `topic` about which nothing is known yet.
-    pub fn new(topic: u32) -> Stream {
-        Stream { topic, ..Stream::default() }
+    /// A stream of this topic about which nothing is known yet.
+    pub fn new(topic_hash: u32) -> Stream {
+        Stream {
+            topic_hash,
+            ..Stream::default()
+        }
     }
 
     /// Judges the next payload by its sequence number and adds to `faults`. Answers whether the message is new.
@@ -65,21 +74,25 @@ impl Stream {
         if self.sequence == 0 || self.publisher != header.publisher {
             self.publisher = header.publisher;
             self.sequence = header.sequence;
-            self.window = 1;
+            self.window = u16::MAX; // nothing before it counts as missing
             return true;
         }
         if header.sequence > self.sequence {
             let step = header.sequence - self.sequence;
-            faults.lost += step - 1;
-            self.window = if step >= 32 { 1 } else { self.window << step | 1 };
+            faults.lost = faults.lost.saturating_add_unsigned(step - 1);
+            self.window = if step >= WINDOW {
+                1
+            } else {
+                self.window << step | 1
+            };
             self.sequence = header.sequence;
             return true;
         }
         let back = self.sequence - header.sequence;
-        if back < 32 && self.window >> back & 1 == 0 {
-            // Counted as lost when it was overtaken, unless it precedes the first message seen.
+        if back < WINDOW && self.window >> back & 1 == 0 {
+            // It was counted as lost when it was overtaken.
             self.window |= 1 << back;
-            faults.lost = faults.lost.saturating_sub(1);
+            faults.lost -= 1;
             faults.out_of_order += 1;
             true
         } else {
@@ -121,19 +134,29 @@ mod tests {
     use crate::payload::Clock;
 
     fn header(publisher: u32, sequence: u64) -> Header {
-        Header { clock: Clock::Monotonic, publisher, intended_ns: 0, sequence }
+        Header {
+            clock: Clock::Monotonic,
+            publisher,
+            topic_hash: 0,
+            intended_ns: 0,
+            sequence,
+        }
     }
 
     #[test]
     fn sequences() {
         /// Feeds the numbers and compares lost, repeated, out of order.
-        fn check(numbers: &[u64], wanted: (u64, u64, u64)) {
+        fn check(numbers: &[u64], wanted: (i64, u64, u64)) {
             let mut stream = Stream::new(0);
             let mut faults = Faults::default();
             for number in numbers {
                 stream.check_sequence(&header(1, *number), &mut faults);
             }
-            assert_eq!((faults.lost, faults.repeated, faults.out_of_order), wanted, "{numbers:?}");
+            assert_eq!(
+                (faults.lost, faults.repeated, faults.out_of_order),
+                wanted,
+                "{numbers:?}"
+            );
             assert_eq!(faults.is_clean(), wanted == (0, 0, 0));
         }
         check(&[1, 2, 3, 4], (0, 0, 0));
@@ -146,6 +169,7 @@ mod tests {
         check(&[1, 3, 2, 4], (0, 0, 1));
         check(&[1, 3, 2, 2, 4], (0, 1, 1));
         check(&[1, 4, 3, 2, 5], (0, 0, 2));
+        check(&[5, 4, 6], (0, 1, 0)); // before the first one nothing is known
         check(&[1, 100, 50], (98, 1, 0)); // too late to tell; said as a repeat, and the loss stays
     }
 

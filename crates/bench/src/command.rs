@@ -1,0 +1,444 @@
+//! `crore bench sub | pub | echo`: the command line, and the loop that reports once per interval.
+//!
+//! Place: between the binary and the engine. Signals are the binary's: it sets the `stop` flag.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::choice::Choice;
+use crate::control::{Control, Order as ControlOrder};
+use crate::engine::{
+    Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers, PublishersConfig, Subscribers,
+    SubscribersConfig, Topics, Transport,
+};
+use crate::pattern::Pattern;
+use crate::payload::{Clock, seed_from_entropy};
+use crate::report::{Figures, Outputs, Reporter, samples_csv};
+use crate::source::Sources;
+use crate::units::{parse_duration, parse_rate, parse_size};
+
+/// How often the loop looks for an end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How old the figures of the control interface may be.
+const SHOW: Duration = Duration::from_millis(200);
+
+/// The workloads.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Subscribe with many clients; measure latency, and verify order and completeness
+    Sub(SubCommand),
+    /// Publish at a steady rate; measure acknowledgements
+    Pub(PubCommand),
+    /// Ping an echo service with many clients
+    Echo(EchoCommand),
+}
+
+/// What all workloads take.
+#[derive(Clone, Debug, Args)]
+pub struct CommonArguments {
+    /// Address of a node; several are used in turn
+    #[arg(
+        long = "url",
+        value_name = "URL",
+        default_value = "ws://127.0.0.1:8800"
+    )]
+    pub urls: Vec<String>,
+    /// Source addresses, as patterns: '127.0.{1..20}.1'; their ports are chosen explicitly
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub local_addresses: Vec<String>,
+    /// Connects per second, in an open loop; 0: as fast as it goes
+    #[arg(long, value_name = "RATE", default_value = "0", value_parser = parse_rate)]
+    pub connect_rate: f64,
+    /// Worker threads; 0: as many as cores, or as the descriptor limit needs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: u64,
+    /// Latencies of this first span are not counted
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
+    pub warm_up: Duration,
+    /// Length of the run; 0: until Ctrl-C
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
+    pub duration: Duration,
+    /// Between two reports
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// One JSON object per interval, and a last one for the whole run
+    #[arg(long)]
+    pub json: bool,
+    /// Also write InfluxDB lines to a file or to udp://host:port
+    #[arg(long, value_name = "TARGET")]
+    pub influx: Option<String>,
+    /// Seed of random choices; without it every run differs
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// `bench sub`.
+#[derive(Clone, Debug, Args)]
+pub struct SubCommand {
+    /// What all workloads take.
+    #[command(flatten)]
+    pub common: CommonArguments,
+    /// How to receive
+    #[arg(long, value_enum, default_value_t = Transport::Ws)]
+    pub transport: Transport,
+    /// How many clients
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub clients: u64,
+    /// Topics, as a pattern: 'p/s{1..1200000}'
+    #[arg(long, value_name = "PATTERN", default_value = "p/s{1..1000}")]
+    pub topics: Pattern,
+    /// How topics are given to clients
+    #[arg(long, value_enum, default_value_t = Choice::OneToOne)]
+    pub choice: Choice,
+    /// Topics of each client
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub topics_per_client: u32,
+    /// So many clients keep their own latencies, for --csv
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub sample: u64,
+    /// Median, mean, p95 and p99 of each sampled client
+    #[arg(long, value_name = "FILE", requires = "sample")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Which acknowledgement a publisher waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ack {
+    /// None: only that the socket took it.
+    None,
+    /// That the message stands in its log.
+    Appended,
+}
+
+/// Which clock the messages carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClockChoice {
+    /// Publisher and subscribers on one machine.
+    Monotonic,
+    /// On several machines with synchronised clocks.
+    Realtime,
+}
+
+/// `bench pub`.
+#[derive(Clone, Debug, Args)]
+pub struct PubCommand {
+    /// What all workloads take.
+    #[command(flatten)]
+    pub common: CommonArguments,
+    /// Connections that share the load
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub connections: u64,
+    /// Topics, as a pattern: 'p/s{1..1200000}'
+    #[arg(long, value_name = "PATTERN", default_value = "p/s{1..1000}")]
+    pub topics: Pattern,
+    /// Which topic is next
+    #[arg(long, value_enum, default_value_t = Order::RoundRobin)]
+    pub order: Order,
+    /// Messages per second in total, in an open loop
+    #[arg(long, value_name = "RATE", default_value = "1000", value_parser = parse_rate)]
+    pub rate: f64,
+    /// Bytes of a message, at least 38; random characters
+    #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_size)]
+    pub size: u64,
+    /// What to wait for
+    #[arg(long, value_enum, default_value_t = Ack::Appended)]
+    pub ack: Ack,
+    /// Acknowledgements that one connection may wait for
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    pub inflight_max: usize,
+    /// Messages in total; 0: no end
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub count: u64,
+    /// The clock that the messages carry
+    #[arg(long, value_enum, default_value_t = ClockChoice::Monotonic)]
+    pub clock: ClockChoice,
+}
+
+/// `bench echo`.
+#[derive(Clone, Debug, Args)]
+pub struct EchoCommand {
+    /// What all workloads take.
+    #[command(flatten)]
+    pub common: CommonArguments,
+    /// How many clients at first
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub clients: u64,
+    /// Between two pings of one client
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub every: Duration,
+    /// Bytes of a ping, at least 38
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_size)]
+    pub size: u64,
+    /// Serve the control interface here: POST and DELETE /clients, GET /stats and /metrics
+    #[arg(long, value_name = "ADDRESS")]
+    pub control: Option<String>,
+    /// Clients that the control interface may ask for
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub clients_max: u64,
+}
+
+/// Runs a workload until its end or until `stop` is set, and reports. The exit code is 1 when anything was lost,
+/// repeated, out of order or unacknowledged.
+///
+/// # Errors
+/// A command line that makes no sense, or an output that cannot be written.
+pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    match command {
+        BenchCommand::Sub(command) => run_sub(command, stop),
+        BenchCommand::Pub(command) => run_pub(command, stop),
+        BenchCommand::Echo(command) => run_echo(command, stop),
+    }
+}
+
+fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let common = common(&command.common)?;
+    let config = SubscribersConfig {
+        transport: command.transport,
+        clients: command.clients,
+        topics: Topics {
+            pattern: command.topics,
+            choice: command.choice,
+            per_client: command.topics_per_client,
+            seed: common.seed,
+        },
+        sample: command.sample,
+        common,
+    };
+    let handle = Subscribers::start(config)?;
+    let (figures, samples) = watch("sub", handle, &command.common, stop, |_, _| false)?;
+    if let Some(file) = command.csv {
+        std::fs::write(&file, samples_csv(&samples))
+            .with_context(|| format!("--csv {}", file.display()))?;
+    }
+    Ok(exit(figures.faults.is_clean()))
+}
+
+fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let common = common(&command.common)?;
+    let config = PublishersConfig {
+        common,
+        connections: command.connections,
+        load: Load {
+            topics: command.topics,
+            order: command.order,
+            rate: command.rate,
+            size: usize::try_from(command.size).context("--size")?,
+            acknowledge: command.ack == Ack::Appended,
+            inflight_max: command.inflight_max.max(1),
+            clock: match command.clock {
+                ClockChoice::Monotonic => Clock::Monotonic,
+                ClockChoice::Realtime => Clock::Realtime,
+            },
+            publisher: seed_from_entropy() as u32,
+            count: command.count,
+            warm_until_ns: 0,
+        },
+    };
+    let handle = Publishers::start(config)?;
+    let count = command.count;
+    let (figures, _) = watch("pub", handle, &command.common, stop, |handle, _| {
+        count > 0 && handle.sent() >= count
+    })?;
+    let is_good = figures.unacknowledged == 0 && figures.refused == 0 && figures.inflight == 0;
+    Ok(exit(is_good))
+}
+
+fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let mut common = common(&command.common)?;
+    // The native resource is no echo: a URL without a path means the echo's own.
+    if common.target == client::url::TARGET {
+        common.target = "/echo".to_owned();
+    }
+    let mut control = match &command.control {
+        Some(address) => Some(Control::start(address)?),
+        None => None,
+    };
+    let clients_max = if control.is_some() {
+        command.clients_max.max(command.clients)
+    } else {
+        command.clients
+    };
+    let config = EchoesConfig {
+        common,
+        clients: command.clients,
+        clients_max,
+        every: command.every,
+        size: usize::try_from(command.size).context("--size")?,
+    };
+    let mut clients = command.clients;
+    let mut shown_at = Instant::now();
+    let base = config.clone();
+    let handle = Echoes::start(config)?;
+    let (figures, _) = watch("echo", handle, &command.common, stop, |handle, reporter| {
+        let Some(control) = &mut control else {
+            return false;
+        };
+        while let Some(order) = control.take() {
+            match order {
+                ControlOrder::Add { count, urls } => {
+                    if let Some(refusal) = refuse_other_targets(&urls, &base) {
+                        control.answer(Err(refusal));
+                        continue;
+                    }
+                    clients = (clients + count).min(handle.plan.clients);
+                    control.answer(Ok(clients));
+                }
+                ControlOrder::Remove { count } => {
+                    clients = count.map_or(0, |count| clients.saturating_sub(count));
+                    control.answer(Ok(clients));
+                }
+            }
+            handle.set_clients(clients);
+            reporter.set_clients(clients);
+        }
+        if shown_at.elapsed() >= SHOW {
+            shown_at = Instant::now();
+            control.publish(handle.total(), clients);
+        }
+        false
+    })?;
+    Ok(exit(figures.faults.is_clean()))
+}
+
+/// One run drives one echo service: an order for another one is refused by name.
+fn refuse_other_targets(urls: &[String], base: &EchoesConfig) -> Option<String> {
+    if urls.is_empty() {
+        return None;
+    }
+    match Common::new(urls) {
+        Err(error) => Some(format!("{error:#}")),
+        Ok(wanted)
+            if wanted
+                .targets
+                .iter()
+                .all(|target| base.common.targets.contains(target)) =>
+        {
+            None
+        }
+        Ok(_) => Some(
+            "this run serves the addresses that --url named; start another for others".to_owned(),
+        ),
+    }
+}
+
+/// Reports once per interval until the end, then sums up. `look` is called between; true ends the run.
+fn watch(
+    workload: &'static str,
+    mut handle: Handle,
+    arguments: &CommonArguments,
+    stop: &AtomicBool,
+    mut look: impl FnMut(&mut Handle, &mut Reporter) -> bool,
+) -> anyhow::Result<(Figures, Vec<(u64, crate::statistics::Sample)>)> {
+    let outputs = Outputs {
+        json: arguments.json,
+        influx: arguments.influx.clone(),
+    };
+    let mut reporter = Reporter::new(workload, handle.plan.clients, outputs)?;
+    reporter.plan(&handle.plan);
+    let started = Instant::now();
+    let interval = arguments.interval.max(Duration::from_millis(100));
+    let mut next = started + interval;
+    loop {
+        std::thread::sleep(LOOK);
+        let is_over = !arguments.duration.is_zero() && started.elapsed() >= arguments.duration;
+        if stop.load(Ordering::Acquire) || is_over || handle.is_finished() {
+            break;
+        }
+        if look(&mut handle, &mut reporter) {
+            break;
+        }
+        if Instant::now() >= next {
+            let snapshot = handle.snapshot();
+            reporter.interval(&snapshot.interval, &snapshot.total);
+            next += interval;
+        }
+    }
+    let summary = handle.stop();
+    let figures = reporter.summary(&summary.total);
+    Ok((figures, summary.samples))
+}
+
+fn common(arguments: &CommonArguments) -> anyhow::Result<Common> {
+    let mut common = Common::new(&arguments.urls)?;
+    common.local_addresses =
+        Sources::parse_addresses(&arguments.local_addresses).map_err(anyhow::Error::msg)?;
+    common.connect_rate = arguments.connect_rate;
+    common.threads = arguments.threads;
+    common.warm_up = arguments.warm_up;
+    common.seed = arguments.seed.unwrap_or_else(seed_from_entropy);
+    Ok(common)
+}
+
+fn exit(is_good: bool) -> ExitCode {
+    if is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: BenchCommand,
+    }
+
+    fn parse(line: &str) -> Result<BenchCommand, clap::Error> {
+        let words = std::iter::once("bench").chain(line.split_ascii_whitespace());
+        Line::try_parse_from(words).map(|line| line.command)
+    }
+
+    #[test]
+    fn command_lines() {
+        let Ok(BenchCommand::Sub(sub)) = parse(
+            "sub --url ws://a:1 --url ws://b:2 --transport sse --clients 5 --connect-rate 1k \
+             --topics p/s{1..9} --choice random --topics-per-client 3 --local-addresses 127.0.{1..3}.1 \
+             --warm-up 5s --sample 100 --csv out.csv --json",
+        ) else {
+            panic!("not parsed")
+        };
+        assert_eq!(sub.common.urls, ["ws://a:1", "ws://b:2"]);
+        assert_eq!(
+            (sub.transport, sub.clients, sub.topics.len()),
+            (Transport::Sse, 5, 9)
+        );
+        assert_eq!(
+            (sub.common.connect_rate, sub.topics_per_client),
+            (1_000.0, 3)
+        );
+        assert_eq!(sub.common.warm_up, Duration::from_secs(5));
+        let Ok(BenchCommand::Pub(publish)) =
+            parse("pub --rate 50k --size 1KiB --ack none --connections 4")
+        else {
+            panic!("not parsed")
+        };
+        assert_eq!(
+            (publish.rate, publish.size, publish.ack),
+            (50_000.0, 1_024, Ack::None)
+        );
+        assert!(matches!(
+            parse("echo --every 30s --control 127.0.0.1:9"),
+            Ok(BenchCommand::Echo(_))
+        ));
+        for wrong in [
+            "sub --topics {",
+            "sub --csv x",
+            "pub --rate -1",
+            "echo --every 30",
+            "sub --transport udp",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

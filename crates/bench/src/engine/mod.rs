@@ -1,0 +1,566 @@
+//! The engine: workers that carry subscribers, publishers or echo clients, and a handle to read them while they run.
+//!
+//! Place: under `crore bench` and `crore demo`. Nothing is printed here.
+//!
+//! ```no_run
+//! use bench::engine::{Common, Publishers, Subscribers, SubscribersConfig};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let common = Common::new(&["ws://127.0.0.1:8800".to_owned()])?;
+//! let mut handle = Subscribers::start(SubscribersConfig::new(common, "demo/s{1..1000}".parse().unwrap(), 1_000))?;
+//! std::thread::sleep(std::time::Duration::from_secs(1));
+//! let snapshot = handle.snapshot();
+//! println!("{} connections", snapshot.total.connections);
+//! let summary = handle.stop();
+//! assert!(summary.total.is_clean());
+//! # Ok(())
+//! # }
+//! ```
+
+mod echoes;
+mod native;
+mod plan;
+mod pool;
+mod publishers;
+mod sockets;
+mod streams;
+mod subscriptions;
+mod tally;
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use client::url::Endpoint;
+use net::Wake;
+use net::kernel::Waker;
+
+use crate::pacing::Pace;
+use crate::pattern::Pattern;
+use crate::payload::{Clock, HEADER_BYTES, seed_from_entropy};
+use crate::source::Sources;
+use crate::statistics::Sample;
+use pool::{Protocol, Shared, Worker};
+use sockets::Sockets;
+use subscriptions::Share;
+
+pub use plan::Plan;
+pub use publishers::{Load, Order};
+pub use subscriptions::Topics;
+pub use tally::Tally;
+
+/// How subscribers receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Transport {
+    /// The native protocol over WebSocket.
+    #[default]
+    Ws,
+    /// Server-Sent Events.
+    Sse,
+    /// Long polls.
+    Http,
+}
+
+/// What all workloads need.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Addresses of the nodes, in turn for each connection.
+    pub targets: Vec<SocketAddr>,
+    /// Host and port as the `Host` field has them; of the first URL.
+    pub host: String,
+    /// Path and query of the first URL.
+    pub target: String,
+    /// Source addresses; empty: the kernel chooses.
+    pub local_addresses: Vec<IpAddr>,
+    /// Connects per second over all workers; 0: as fast as it goes.
+    pub connect_rate: f64,
+    /// Worker threads; 0: as many as there are cores, or as the descriptor limit needs.
+    pub threads: u64,
+    /// Latencies of this first span are not recorded.
+    pub warm_up: Duration,
+    /// Seed of random choices.
+    pub seed: u64,
+}
+
+impl Common {
+    /// The defaults, for these URLs.
+    ///
+    /// # Errors
+    /// A URL that cannot be used, or whose host has no address.
+    pub fn new(urls: &[String]) -> anyhow::Result<Common> {
+        let mut targets = Vec::new();
+        let mut first = None;
+        for url in urls {
+            let endpoint = Endpoint::parse(url)?;
+            let address = (endpoint.host.as_str(), endpoint.port)
+                .to_socket_addrs()
+                .with_context(|| format!("`{url}`"))?
+                .next()
+                .with_context(|| format!("`{url}`: the host has no address"))?;
+            targets.push(address);
+            first.get_or_insert(endpoint);
+        }
+        let Some(first) = first else {
+            bail!("no URL was given")
+        };
+        Ok(Common {
+            targets,
+            host: first.authority(),
+            target: first.target,
+            local_addresses: Vec::new(),
+            connect_rate: 0.0,
+            threads: 0,
+            warm_up: Duration::ZERO,
+            seed: seed_from_entropy(),
+        })
+    }
+}
+
+/// A run of subscribers.
+#[derive(Clone, Debug)]
+pub struct SubscribersConfig {
+    /// Where and how.
+    pub common: Common,
+    /// The protocol.
+    pub transport: Transport,
+    /// How many.
+    pub clients: u64,
+    /// What they subscribe to.
+    pub topics: Topics,
+    /// So many clients keep their own latencies; 0: none.
+    pub sample: u64,
+}
+
+impl SubscribersConfig {
+    /// Native subscribers, one topic each, one to one.
+    pub fn new(common: Common, pattern: Pattern, clients: u64) -> SubscribersConfig {
+        let seed = common.seed;
+        SubscribersConfig {
+            common,
+            transport: Transport::Ws,
+            clients,
+            topics: Topics {
+                pattern,
+                choice: Default::default(),
+                per_client: 1,
+                seed,
+            },
+            sample: 0,
+        }
+    }
+}
+
+/// A run of publishers.
+#[derive(Clone, Debug)]
+pub struct PublishersConfig {
+    /// Where and how.
+    pub common: Common,
+    /// How many connections share the load.
+    pub connections: u64,
+    /// The load.
+    pub load: Load,
+}
+
+impl PublishersConfig {
+    /// One connection, payloads of 512 bytes, acknowledged.
+    pub fn new(common: Common, topics: Pattern, rate: f64) -> PublishersConfig {
+        PublishersConfig {
+            common,
+            connections: 1,
+            load: Load {
+                topics,
+                order: Order::default(),
+                rate,
+                size: 512,
+                acknowledge: true,
+                inflight_max: 1024,
+                clock: Clock::Monotonic,
+                publisher: seed_from_entropy() as u32,
+                count: 0,
+                warm_until_ns: 0,
+            },
+        }
+    }
+}
+
+/// A run of echo clients.
+#[derive(Clone, Debug)]
+pub struct EchoesConfig {
+    /// Where and how.
+    pub common: Common,
+    /// How many at first.
+    pub clients: u64,
+    /// How many there may ever be.
+    pub clients_max: u64,
+    /// Between two pings of one client.
+    pub every: Duration,
+    /// Bytes of a ping.
+    pub size: usize,
+}
+
+/// Subscribers: see [`Subscribers::start`].
+#[derive(Debug)]
+pub struct Subscribers;
+
+/// Publishers: see [`Publishers::start`].
+#[derive(Debug)]
+pub struct Publishers;
+
+/// Echo clients: see [`Echoes::start`].
+#[derive(Debug)]
+pub struct Echoes;
+
+impl Subscribers {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// A configuration that makes no sense, or no threads to be had.
+    pub fn start(config: SubscribersConfig) -> anyhow::Result<Handle> {
+        let per_client = u64::from(config.topics.per_client);
+        if per_client == 0 || per_client > config.topics.pattern.len() {
+            bail!("--topics-per-client is between 1 and the number of topics");
+        }
+        if config.transport == Transport::Http && per_client > 1 {
+            bail!("a long poll is for one topic; use --topics-per-client 1, or sse or ws");
+        }
+        let common = &config.common;
+        let plan = Plan::new(
+            config.clients,
+            common.threads,
+            &common.local_addresses,
+            common.targets.len() as u64,
+        );
+        let samples = Arc::new(Mutex::new(Vec::new()));
+        let every = config.clients.checked_div(config.sample).unwrap_or(0);
+        let sample_every = if config.sample == 0 { 0 } else { every.max(1) };
+        let topics = Arc::new(config.topics);
+        let warm_until_ns = warm_until_ns(common);
+        let share = |worker: u64| Share {
+            topics: topics.clone(),
+            worker,
+            workers: plan.threads,
+            sample_every,
+            warm_until_ns,
+            samples: samples.clone(),
+        };
+        let clients = plan.clients;
+        match config.transport {
+            Transport::Ws => launch(
+                common,
+                &plan,
+                clients,
+                clients,
+                samples.clone(),
+                |worker, _| {
+                    native::NativeSubscribers::new(
+                        sockets(common, native::SUBPROTOCOLS, worker),
+                        share(worker),
+                    )
+                },
+            ),
+            transport => launch(
+                common,
+                &plan,
+                clients,
+                clients,
+                samples.clone(),
+                |worker, _| {
+                    let kind = match transport {
+                        Transport::Sse => streams::Kind::EventStream,
+                        _ => streams::Kind::LongPoll,
+                    };
+                    streams::StreamSubscribers::new(kind, common.host.clone(), share(worker))
+                },
+            ),
+        }
+    }
+}
+
+impl Publishers {
+    /// Starts the workers; messages flow as soon as all connections of a worker are open.
+    ///
+    /// # Errors
+    /// As [`Subscribers::start`].
+    pub fn start(mut config: PublishersConfig) -> anyhow::Result<Handle> {
+        let common = &config.common;
+        let topics = config.load.topics.len();
+        if config.connections == 0 || config.load.size < HEADER_BYTES {
+            bail!("at least one connection, and a size of at least {HEADER_BYTES} bytes");
+        }
+        // Every connection needs a topic of its own, as a topic's order lives on one connection.
+        let connections = config.connections.min(topics);
+        let plan = Plan::new(
+            connections,
+            common.threads,
+            &common.local_addresses,
+            common.targets.len() as u64,
+        );
+        config.load.warm_until_ns = warm_until_ns(common);
+        let load = Arc::new(config.load);
+        let workers = plan.threads;
+        launch(
+            common,
+            &plan,
+            plan.clients,
+            plan.clients,
+            Arc::default(),
+            |worker, clients| {
+                let sockets = sockets(common, native::SUBPROTOCOLS, worker);
+                publishers::Publishers::new(sockets, load.clone(), worker, workers, clients)
+            },
+        )
+    }
+}
+
+impl Echoes {
+    /// Starts the workers. [`Handle::set_clients`] changes the number of clients while they run.
+    ///
+    /// # Errors
+    /// As [`Subscribers::start`].
+    pub fn start(config: EchoesConfig) -> anyhow::Result<Handle> {
+        let common = &config.common;
+        let plan = Plan::new(
+            config.clients_max.max(config.clients).max(1),
+            common.threads,
+            &common.local_addresses,
+            common.targets.len() as u64,
+        );
+        let every_ns = config.every.as_nanos() as u64;
+        let warm_until_ns = warm_until_ns(common);
+        let publisher = common.seed as u32;
+        let clients = config.clients.min(plan.clients);
+        launch(
+            common,
+            &plan,
+            clients,
+            plan.clients,
+            Arc::default(),
+            |worker, _| {
+                let sockets = sockets(common, &[], worker);
+                let size = config.size.max(HEADER_BYTES);
+                echoes::Echoes::new(sockets, every_ns, size, publisher, warm_until_ns)
+            },
+        )
+    }
+}
+
+/// Running workers. Dropping it ends them without waiting.
+#[derive(Debug)]
+pub struct Handle {
+    /// What the run was planned like, with its notes.
+    pub plan: Plan,
+    workers: Vec<(Arc<Shared>, Arc<Waker>, JoinHandle<()>)>,
+    total: Tally,
+    /// Collected, and not part of a snapshot yet.
+    pending: Tally,
+    shown: Tally,
+    samples: Arc<Mutex<Vec<(u64, Sample)>>>,
+}
+
+/// What was counted, at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Since the last snapshot.
+    pub interval: Tally,
+    /// Since the start.
+    pub total: Tally,
+}
+
+/// What was counted in the end.
+#[derive(Debug)]
+pub struct Summary {
+    /// Since the last snapshot.
+    pub interval: Tally,
+    /// Since the start.
+    pub total: Tally,
+    /// Latencies of the sampled clients, by the client's number.
+    pub samples: Vec<(u64, Sample)>,
+}
+
+impl Handle {
+    /// The counters now. They are at most a tenth of a second old.
+    pub fn snapshot(&mut self) -> Snapshot {
+        let interval = self.take();
+        Snapshot {
+            interval,
+            total: self.total.clone(),
+        }
+    }
+
+    /// What was counted until now, without ending the interval of [`Handle::snapshot`].
+    pub fn total(&mut self) -> &Tally {
+        self.pending.merge(&self.collect());
+        self.shown = self.total.clone();
+        self.shown.merge(&self.pending);
+        &self.shown
+    }
+
+    /// Messages sent until now.
+    pub fn sent(&self) -> u64 {
+        let waiting: u64 = self
+            .workers
+            .iter()
+            .map(|(shared, ..)| {
+                shared
+                    .tally
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .sent
+            })
+            .sum();
+        self.total.sent + self.pending.sent + waiting
+    }
+
+    /// How many clients are wanted from now on, at most as many as planned. Only echo clients may be changed.
+    pub fn set_clients(&self, clients: u64) {
+        let count = self.workers.len() as u64;
+        for (number, (shared, waker, _)) in (0..count).zip(&self.workers) {
+            shared
+                .wanted
+                .store(share_of(clients, number, count), Ordering::Relaxed);
+            waker.wake();
+        }
+    }
+
+    /// Whether all workers have ended by themselves, which only a failure makes them do.
+    pub fn is_finished(&self) -> bool {
+        self.workers
+            .iter()
+            .all(|(_, _, thread)| thread.is_finished())
+    }
+
+    /// Ends the workers, once what is under way has its answer (at most three seconds), and sums up.
+    pub fn stop(mut self) -> Summary {
+        for (shared, waker, _) in &self.workers {
+            shared.ending.store(true, Ordering::Release);
+            waker.wake();
+        }
+        let mut shares = Vec::new();
+        for (shared, waker, thread) in self.workers.drain(..) {
+            // A worker that panicked has left its last tally behind; the run is then not clean.
+            let has_panicked = thread.join().is_err();
+            if has_panicked {
+                let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
+                tally.trouble = Some("a worker has failed".to_owned());
+                tally.faults.proof_failed += 1;
+            }
+            shares.push((shared, waker));
+        }
+        let mut interval = std::mem::take(&mut self.pending);
+        for (shared, _) in &shares {
+            interval.merge(&shared.tally.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let mut total = std::mem::take(&mut self.total);
+        total.merge(&interval);
+        let mut samples =
+            std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner));
+        samples.sort_by_key(|(client, _)| *client);
+        Summary {
+            interval,
+            total,
+            samples,
+        }
+    }
+
+    fn take(&mut self) -> Tally {
+        let mut interval = std::mem::take(&mut self.pending);
+        interval.merge(&self.collect());
+        self.total.merge(&interval);
+        interval
+    }
+
+    /// What the workers have handed over since the last call.
+    fn collect(&self) -> Tally {
+        let mut interval = Tally::default();
+        for (shared, ..) in &self.workers {
+            let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            interval.merge(&tally);
+            tally.clear();
+        }
+        interval
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        for (shared, waker, _) in &self.workers {
+            shared.ending.store(true, Ordering::Release);
+            waker.wake();
+        }
+    }
+}
+
+/// Starts one thread for each worker. `make` gets the worker's number and how many clients it may have.
+fn launch<P: Protocol>(
+    common: &Common,
+    plan: &Plan,
+    clients: u64,
+    clients_max: u64,
+    samples: Arc<Mutex<Vec<(u64, Sample)>>>,
+    make: impl Fn(u64, u32) -> P,
+) -> anyhow::Result<Handle> {
+    let workers = plan.threads;
+    let wakers: Vec<Arc<Waker>> = (0..workers)
+        .map(|_| Waker::new())
+        .collect::<Result<_, _>>()
+        .context("wakers")?;
+    let keep: Vec<_> = wakers.iter().map(|waker| waker.descriptor()).collect();
+    let start_ns = Clock::Monotonic.now_ns();
+    let mut handle = Handle {
+        plan: plan.clone(),
+        workers: Vec::new(),
+        total: Tally::default(),
+        pending: Tally::default(),
+        shown: Tally::default(),
+        samples,
+    };
+    for (number, waker) in (0..workers).zip(wakers) {
+        let worker_clients = share_of(clients_max, number, workers) as u32;
+        let shared = Arc::new(Shared::default());
+        shared
+            .wanted
+            .store(share_of(clients, number, workers), Ordering::Relaxed);
+        let worker = Worker {
+            number,
+            workers,
+            clients_max: worker_clients,
+            targets: common.targets.clone(),
+            sources: Sources::new(common.local_addresses.clone(), number, workers),
+            connect_pace: Pace::new(start_ns, common.connect_rate, number, workers),
+            has_private_tables: plan.has_private_tables,
+            protocol: make(number, worker_clients),
+            seed: seed_from_entropy(),
+            shared: shared.clone(),
+            waker: waker.clone(),
+            keep: keep.clone(),
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("bench-{number}"))
+            .spawn(move || worker.run())
+            .context("a worker thread")?;
+        handle.workers.push((shared, waker, thread));
+    }
+    Ok(handle)
+}
+
+fn sockets(common: &Common, subprotocols: &'static [&'static str], worker: u64) -> Sockets {
+    let seed = seed_from_entropy() ^ worker;
+    Sockets::new(
+        common.host.clone(),
+        common.target.clone(),
+        subprotocols,
+        seed,
+    )
+}
+
+fn warm_until_ns(common: &Common) -> u64 {
+    Clock::Monotonic.now_ns() + common.warm_up.as_nanos() as u64
+}
+
+/// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i modulo workers.
+fn share_of(all: u64, number: u64, workers: u64) -> u64 {
+    (all + workers - 1 - number.min(workers - 1)) / workers
+}

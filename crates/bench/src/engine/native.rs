@@ -1,0 +1,242 @@
+//! Subscribers of the native protocol over WebSocket.
+//!
+//! Place: a [`Protocol`] of the pool. It runs the server's own proof beside the publisher's sequence numbers, and
+//! resumes from its cursors after a loss.
+
+use std::collections::HashMap;
+
+use wire::native::{
+    ClientFrame, Hello, SUBPROTOCOL, ServerFrame, Start, Subscribe, SubscribeItem, SubscribeRequest,
+};
+use wire::websocket::Opcode;
+
+use super::pool::{Protocol, Turn};
+use super::sockets::{Incoming, Sockets, encode};
+use super::subscriptions::{Share, Subscriptions};
+use crate::verify::Faults;
+
+/// Bytes of items in one SUBSCRIBE frame.
+const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
+/// Up to so many topics per client an alias is searched; beyond, a map is kept.
+const SEARCHED_MAX: u32 = 16;
+
+/// All subscribers of a worker.
+pub(super) struct NativeSubscribers {
+    sockets: Sockets,
+    streams: Streams,
+}
+
+struct Streams {
+    subscriptions: Subscriptions,
+    aliases: HashMap<(u32, u32), u32>,
+}
+
+/// The subprotocols to offer.
+pub(super) const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL];
+
+impl NativeSubscribers {
+    pub(super) fn new(sockets: Sockets, share: Share) -> NativeSubscribers {
+        let subscriptions = Subscriptions::new(share);
+        NativeSubscribers {
+            sockets,
+            streams: Streams {
+                subscriptions,
+                aliases: HashMap::new(),
+            },
+        }
+    }
+}
+
+impl Protocol for NativeSubscribers {
+    fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
+        self.streams.subscriptions.ensure(place);
+        self.sockets.begin(place, turn.to(place));
+    }
+
+    fn receive(
+        &mut self,
+        place: u32,
+        bytes: &mut [u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, String> {
+        let mut consumed = 0;
+        while let Some((incoming, length)) = self.sockets.next(place, &mut bytes[consumed..])? {
+            consumed += length;
+            match incoming {
+                Incoming::Opened => self.streams.greet(place, turn),
+                Incoming::Binary(payload) => {
+                    let frame = ServerFrame::decode(payload).map_err(|error| error.to_string())?;
+                    self.streams.frame(place, &frame, turn)?;
+                }
+                Incoming::Ping(payload) => {
+                    let payload = payload.to_vec();
+                    send(Opcode::Pong, &payload, place, turn);
+                }
+                Incoming::Text(_) => return Err("a text message".to_owned()),
+                Incoming::Other => {}
+            }
+        }
+        Ok(consumed)
+    }
+
+    fn lost(&mut self, place: u32, _turn: &mut Turn<'_>) {
+        self.sockets.lost(place);
+        let streams = &mut self.streams;
+        streams.subscriptions.ensure(place); // a connect may fail before it began
+        if streams.subscriptions.per_client() > SEARCHED_MAX {
+            streams.aliases.retain(|(of, _), _| *of != place);
+        }
+        for stream in streams.subscriptions.of(place) {
+            stream.alias = 0;
+        }
+    }
+}
+
+impl Streams {
+    /// HELLO and all subscriptions, from the cursors where there are any.
+    fn greet(&mut self, place: u32, turn: &mut Turn<'_>) {
+        let mut frame = Vec::new();
+        ClientFrame::Hello(Hello {
+            name: Some("crore bench"),
+            ..Hello::default()
+        })
+        .encode(&mut frame);
+        send(Opcode::Binary, &frame, place, turn);
+        let per_client = self.subscriptions.per_client();
+        let mut names: Vec<String> = Vec::new();
+        let (mut first, mut bytes) = (0, 0);
+        for number in 0..per_client {
+            names.push(self.subscriptions.name(place, number));
+            bytes += names.last().map_or(0, String::len) + 32;
+            if bytes < SUBSCRIBE_FRAME_BYTES && number + 1 < per_client {
+                continue;
+            }
+            let items: Vec<SubscribeItem<'_>> = names
+                .iter()
+                .zip(first..)
+                .map(|(name, number)| {
+                    let cursor = self.subscriptions.cursor(place, number);
+                    let start = cursor.map_or(Start::Live, Start::Since);
+                    SubscribeItem::new(number + 1, SubscribeRequest::new(name, start))
+                })
+                .collect();
+            frame.clear();
+            ClientFrame::Subscribe(Subscribe {
+                items: items.as_slice().into(),
+            })
+            .encode(&mut frame);
+            send(Opcode::Binary, &frame, place, turn);
+            first = number + 1;
+            bytes = 0;
+            names.clear();
+        }
+    }
+
+    fn frame(
+        &mut self,
+        place: u32,
+        frame: &ServerFrame<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), String> {
+        match frame {
+            ServerFrame::Message(message) => {
+                let Some(number) = self.number_of(place, message.alias) else {
+                    return Err("a message under an unknown alias".to_owned());
+                };
+                let mut faults = Faults::default();
+                let stream = &mut self.subscriptions.of(place)[number as usize];
+                let is_new = stream.check_proof(message.prev, message.offset, &mut faults);
+                self.subscriptions.note(place, &faults, turn);
+                let subscriptions = &mut self.subscriptions;
+                if is_new {
+                    subscriptions.received(place, Some(number), message.payload, turn);
+                } else {
+                    subscriptions.repeated(place, number, message.payload, turn);
+                }
+            }
+            ServerFrame::NamedMessage(message) => {
+                self.subscriptions
+                    .received(place, None, message.payload, turn);
+            }
+            ServerFrame::Subscribed(subscribed) => {
+                let Some(plain) = subscribed.plain else {
+                    return Ok(());
+                };
+                let number = self.number(subscribed.subscription)?;
+                let epoch = self.subscriptions.epoch(plain.through.epoch);
+                if self.subscriptions.per_client() > SEARCHED_MAX {
+                    self.aliases.insert((place, plain.alias), number);
+                }
+                let stream = &mut self.subscriptions.of(place)[number as usize];
+                stream.alias = plain.alias.wrapping_add(1);
+                if stream.epoch != epoch {
+                    stream.epoch = epoch;
+                    stream.restart(plain.through.offset);
+                }
+                // Within the epoch the cursor stays: what is missing shows by `prev`.
+            }
+            ServerFrame::CaughtUp(caught_up) => {
+                let number = self.number(caught_up.subscription)?;
+                let stream = &mut self.subscriptions.of(place)[number as usize];
+                stream.offset = stream.offset.max(caught_up.through);
+            }
+            ServerFrame::Gap(gap) => {
+                let number = self.number(gap.subscription)?;
+                let epoch = self.subscriptions.epoch(gap.epoch);
+                let stream = &mut self.subscriptions.of(place)[number as usize];
+                stream.epoch = epoch;
+                stream.restart(gap.to);
+                turn.tally.gaps += 1;
+            }
+            ServerFrame::Skipped(skipped) => {
+                let number = self.number(skipped.subscription)?;
+                self.subscriptions.of(place)[number as usize].announce_gap(skipped.through);
+                turn.tally.skipped += 1;
+            }
+            ServerFrame::Welcome(_) => turn.opened(),
+            ServerFrame::Ping(token) => {
+                let mut frame = Vec::new();
+                ClientFrame::Pong(*token).encode(&mut frame);
+                send(Opcode::Binary, &frame, place, turn);
+            }
+            ServerFrame::Error(error) => {
+                turn.tally.refused += 1;
+                turn.tally.trouble = Some(format!("refused: {} ({})", error.message, error.code));
+            }
+            ServerFrame::Unsubscribed(ended) => {
+                return Err(format!("the server ended a subscription ({})", ended.code));
+            }
+            ServerFrame::GoAway(go_away) => {
+                return Err(format!("the server asked to leave ({})", go_away.code));
+            }
+            ServerFrame::Pong(_) | ServerFrame::Published(_) | ServerFrame::HistoryPage(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The place of a subscription among the client's topics.
+    fn number(&self, subscription: u32) -> Result<u32, String> {
+        match subscription.checked_sub(1) {
+            Some(number) if number < self.subscriptions.per_client() => Ok(number),
+            _ => Err("a frame for an unknown subscription".to_owned()),
+        }
+    }
+
+    fn number_of(&mut self, place: u32, alias: u32) -> Option<u32> {
+        if self.subscriptions.per_client() > SEARCHED_MAX {
+            return self.aliases.get(&(place, alias)).copied();
+        }
+        let wanted = alias.wrapping_add(1);
+        let streams = self.subscriptions.of(place);
+        streams
+            .iter()
+            .position(|stream| stream.alias == wanted)
+            .map(|number| number as u32)
+    }
+}
+
+pub(super) fn send(opcode: Opcode, payload: &[u8], place: u32, turn: &mut Turn<'_>) {
+    let mut random = turn.random.clone();
+    encode(opcode, payload, &mut random, turn.to(place));
+    *turn.random = random;
+}

@@ -1,0 +1,158 @@
+//! How many clients this machine can carry, and what limits them.
+//!
+//! Place: before the workers start. A limit is told in words, with what to do about it; nothing fails obscurely later.
+
+use std::net::IpAddr;
+
+use net::kernel::{RESERVE, raise_nofile_limit, unshare_table};
+
+use crate::machine;
+use crate::source::Sources;
+use crate::units::show_count;
+
+/// What one connection costs the kernel and us on this side, in bytes: a socket of about four kilobytes.
+const CONNECTION_BYTES: u64 = 4_600;
+/// Descriptors of a table that are no connections: standard streams, epoll, wakers.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// The outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Clients that fit.
+    pub clients: u64,
+    /// Threads that carry them.
+    pub threads: u64,
+    /// Threads have descriptor tables of their own.
+    pub has_private_tables: bool,
+    /// Why there are fewer clients than asked for, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What the machine offers.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    descriptors_max: u64,
+    has_private_tables: bool,
+    ports: u64,
+    available_bytes: u64,
+}
+
+impl Plan {
+    /// Plans for `clients` on at least `threads` threads (0: as many as there are cores), from these source
+    /// addresses to so many different targets.
+    pub fn new(clients: u64, threads: u64, addresses: &[IpAddr], targets: u64) -> Plan {
+        let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        let has_private_tables = std::thread::spawn(|| unshare_table(&[]).is_ok())
+            .join()
+            .unwrap_or(false);
+        let machine = Machine {
+            descriptors_max: raise_nofile_limit().soft,
+            has_private_tables,
+            ports: Sources::capacity(addresses).unwrap_or_else(ephemeral_ports) * targets.max(1),
+            available_bytes: machine::available_bytes().unwrap_or(u64::MAX),
+        };
+        Plan::on(machine, clients, if threads == 0 { cores } else { threads })
+    }
+
+    fn on(machine: Machine, clients: u64, threads: u64) -> Plan {
+        let mut plan = Plan {
+            clients,
+            threads: threads.clamp(1, clients.max(1)),
+            has_private_tables: machine.has_private_tables,
+            notes: Vec::new(),
+        };
+        let per_table = machine
+            .descriptors_max
+            .saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS)
+            .max(1);
+        if machine.has_private_tables {
+            // More threads than cores are cheap here, and each brings a table.
+            plan.threads = plan.threads.max(plan.clients.div_ceil(per_table));
+        } else {
+            plan.limit(
+                per_table.saturating_sub(plan.threads * u64::from(RESERVE)).max(1),
+                "the descriptor limit (ulimit -n) holds for all threads together, as private tables are refused here",
+            );
+        }
+        plan.limit(
+            machine.ports,
+            "one source address has no more ports for these targets; give --local-addresses '127.0.{1..20}.1' or more --url",
+        );
+        plan.limit(
+            machine.available_bytes / 10 * 9 / CONNECTION_BYTES,
+            "the machine has no more memory for sockets of about 4.5 KB each",
+        );
+        plan.threads = plan.threads.min(plan.clients.max(1));
+        plan
+    }
+
+    fn limit(&mut self, clients_max: u64, why: &str) {
+        if self.clients > clients_max {
+            self.notes.push(format!(
+                "{} clients instead of {}: {why}.",
+                show_count(clients_max),
+                show_count(self.clients)
+            ));
+            self.clients = clients_max;
+        }
+    }
+}
+
+fn ephemeral_ports() -> u64 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
+    let parsed = range.and_then(|text| {
+        let mut bounds = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let (first, last) = (bounds.next()?.ok()?, bounds.next()?.ok()?);
+        Some(last.saturating_sub(first) + 1)
+    });
+    parsed.unwrap_or(28_232)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOMY: Machine = Machine {
+        descriptors_max: 1_000_000,
+        has_private_tables: true,
+        ports: u64::MAX,
+        available_bytes: u64::MAX,
+    };
+
+    #[test]
+    fn plans() {
+        fn check(machine: Machine, clients: u64, planned: (u64, u64, usize)) {
+            let plan = Plan::on(machine, clients, 2);
+            assert_eq!((plan.clients, plan.threads, plan.notes.len()), planned);
+        }
+        check(ROOMY, 10_000, (10_000, 2, 0));
+        check(ROOMY, 1, (1, 1, 0));
+        // Small tables: more threads instead of fewer clients.
+        let small = Machine {
+            descriptors_max: 1_024,
+            ..ROOMY
+        };
+        check(small, 10_000, (10_000, 11, 0));
+        let shared = Machine {
+            has_private_tables: false,
+            ..small
+        };
+        check(shared, 10_000, (800, 2, 1));
+        check(
+            Machine {
+                ports: 28_232,
+                ..ROOMY
+            },
+            100_000,
+            (28_232, 2, 1),
+        );
+        check(
+            Machine {
+                available_bytes: 46_000_000,
+                ..ROOMY
+            },
+            100_000,
+            (9_000, 2, 1),
+        );
+    }
+}

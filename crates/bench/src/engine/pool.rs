@@ -1,0 +1,664 @@
+//! A worker: one thread with its own descriptor table, its own network and a pool of client connections.
+//!
+//! Place: under every benchmark. It paces connects, keeps what is unfinished, writes what protocols say, and comes back
+//! after losses; what bytes mean is the [`Protocol`]'s.
+//!
+//! Invariants: an idle connection owns its [`Slot`] (32 bytes), four bytes of index, and whatever the protocol keeps, and
+//! no buffer; one receive buffer per thread; a turn does a bounded amount of work; counters leave ten times a second.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io::{ErrorKind, IoSlice};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, unshare_table};
+use net::{Close, Conn, Event, Net, Read, Write};
+use stdx::prng::Prng;
+
+use super::tally::Tally;
+use crate::pacing::Pace;
+use crate::payload::Clock;
+use crate::source::Sources;
+
+const RECEIVE_BYTES: usize = 256 * 1024;
+/// Connects begun in one turn.
+const TURN_CONNECTS_MAX: usize = 256;
+/// Connects of one worker that are not through their handshake yet.
+const CONNECTING_MAX: u32 = 2_000;
+/// Sources tried before a connect counts as failed.
+const SOURCES_TRIED_MAX: usize = 64;
+const HAND_OVER_NS: u64 = 100_000_000;
+const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
+/// What a stop grants for answers that are due.
+const SETTLE_NS: u64 = 3_000_000_000;
+const RETRY_NS: u64 = 100_000_000;
+const RETRY_NS_MAX: u64 = 10_000_000_000;
+
+/// What the bytes of a worker's connections mean. Clients are named by their place in the worker, from 0.
+pub(super) trait Protocol: Send + 'static {
+    /// A connection is established: its first bytes.
+    fn begin(&mut self, place: u32, turn: &mut Turn<'_>);
+
+    /// Bytes came; answers how many were taken. The rest comes again with more behind it.
+    fn receive(
+        &mut self,
+        place: u32,
+        bytes: &mut [u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, String>;
+
+    /// The connection is gone.
+    fn lost(&mut self, place: u32, turn: &mut Turn<'_>);
+
+    /// Clients may have come or gone: the wanted number of this worker.
+    fn resize(&mut self, _clients: u32) {}
+
+    /// When [`Protocol::tick`] wants to be called, on the monotonic clock.
+    fn wake_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Its time has come.
+    fn tick(&mut self, _turn: &mut Turn<'_>) {}
+
+    /// The owner wants to end: nothing new is begun.
+    fn end(&mut self) {}
+
+    /// Whether nothing is under way that a stop should wait for.
+    fn is_settled(&self) -> bool {
+        true
+    }
+}
+
+/// What a protocol may do during a call.
+pub(super) struct Turn<'a> {
+    /// Monotonic nanoseconds, read once per batch of bytes.
+    pub(super) now_ns: u64,
+    pub(super) tally: &'a mut Tally,
+    pub(super) random: &'a mut Prng,
+    outgoing: &'a mut Outgoing,
+    /// Set when the connection in question has finished its handshake.
+    opened: bool,
+}
+
+impl Turn<'_> {
+    /// Where to append bytes for the client; they leave when the call is over.
+    pub(super) fn to(&mut self, place: u32) -> &mut Vec<u8> {
+        if self
+            .outgoing
+            .marks
+            .last()
+            .is_none_or(|(last, _)| *last != place)
+        {
+            self.outgoing.marks.push((place, self.outgoing.bytes.len()));
+        }
+        &mut self.outgoing.bytes
+    }
+
+    /// The handshake of the client in question is over.
+    pub(super) fn opened(&mut self) {
+        self.opened = true;
+    }
+
+    /// Bytes that wait for sockets.
+    pub(super) fn backlog_bytes(&self) -> usize {
+        self.outgoing.backlog_bytes + self.outgoing.bytes.len()
+    }
+}
+
+/// Bytes on their way out.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    /// Whose bytes begin where.
+    marks: Vec<(u32, usize)>,
+    /// What sockets did not take yet.
+    backlog: HashMap<u32, Vec<u8>>,
+    backlog_bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Not begun, or waiting for its next attempt.
+    Idle,
+    Connecting,
+    Handshaking,
+    Open,
+    /// Not wanted any more.
+    Gone,
+}
+
+/// One client. 32 bytes.
+struct Slot {
+    conn: Conn,
+    /// The unfinished end of what came, only while there is one. A boxed vector is 8 bytes here, a vector 24.
+    #[allow(clippy::box_collection)]
+    tail: Option<Box<Vec<u8>>>,
+    /// The intended time of the present connect.
+    since_ns: u64,
+    phase: Phase,
+    attempts: u8,
+    is_readable: bool,
+}
+
+const _: () = assert!(size_of::<Slot>() <= 32);
+
+/// What a worker is made from.
+pub(super) struct Worker<P> {
+    pub(super) number: u64,
+    pub(super) workers: u64,
+    /// Places that there may ever be.
+    pub(super) clients_max: u32,
+    pub(super) targets: Vec<SocketAddr>,
+    pub(super) sources: Sources,
+    pub(super) connect_pace: Pace,
+    pub(super) has_private_tables: bool,
+    pub(super) protocol: P,
+    pub(super) seed: u64,
+    pub(super) shared: Arc<Shared>,
+    pub(super) waker: Arc<Waker>,
+    /// Wakers of all workers: their numbers stay open in every table.
+    pub(super) keep: Vec<std::os::fd::RawFd>,
+}
+
+/// What a worker and its owner share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) tally: Mutex<Tally>,
+    /// The worker is to end once it is settled.
+    pub(super) ending: AtomicBool,
+    /// Clients wanted now.
+    pub(super) wanted: AtomicU64,
+}
+
+impl<P: Protocol> Worker<P> {
+    /// The thread's whole life.
+    pub(super) fn run(self) {
+        if self.has_private_tables {
+            // Where it is refused after all, the plan's limits say so through failing connects.
+            let _ = unshare_table(&self.keep);
+        }
+        let options = KernelOptions {
+            table_threads_count: if self.has_private_tables {
+                1
+            } else {
+                self.workers as u32
+            },
+            ..KernelOptions::default()
+        };
+        let shared = self.shared.clone();
+        match Kernel::new(options, self.waker.clone(), Handover::alone()) {
+            Ok(kernel) => Pool::new(self, kernel).run(),
+            Err(error) => {
+                let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
+                tally.trouble = Some(format!("a worker cannot start: {error}"));
+            }
+        }
+    }
+}
+
+struct Pool<P> {
+    worker: Worker<P>,
+    kernel: Kernel,
+    slots: Vec<Slot>,
+    /// Which client a connection of the kernel is.
+    places: Vec<u32>,
+    /// Next attempts after losses, by time.
+    retries: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Connects under way, in order of their begin, to find those that never end.
+    handshakes: std::collections::VecDeque<(u64, u32)>,
+    connecting: u32,
+    next_place: u32,
+    tally: Tally,
+    random: Prng,
+    outgoing: Outgoing,
+    readable: Vec<u32>,
+    handed_over_ns: u64,
+    ending_since_ns: Option<u64>,
+    now_ns: u64,
+}
+
+impl<P: Protocol> Pool<P> {
+    fn new(worker: Worker<P>, kernel: Kernel) -> Pool<P> {
+        let random = Prng::new(worker.seed);
+        Pool {
+            kernel,
+            slots: Vec::with_capacity(worker.clients_max as usize),
+            places: Vec::new(),
+            retries: BinaryHeap::new(),
+            handshakes: std::collections::VecDeque::new(),
+            connecting: 0,
+            next_place: 0,
+            tally: Tally::default(),
+            random,
+            outgoing: Outgoing::default(),
+            readable: Vec::new(),
+            handed_over_ns: 0,
+            ending_since_ns: None,
+            now_ns: Clock::Monotonic.now_ns(),
+            worker,
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Vec::new();
+        let mut buffer = vec![0; RECEIVE_BYTES];
+        loop {
+            let timeout = self.timeout();
+            if let Err(error) = self.kernel.poll(Some(timeout), &mut events) {
+                self.tally.trouble = Some(format!("poll: {error}"));
+                break;
+            }
+            self.now_ns = Clock::Monotonic.now_ns();
+            for event in events.drain(..) {
+                self.event(event);
+            }
+            self.read_all(&mut buffer);
+            self.follow_wanted();
+            self.connect_due();
+            self.drop_stuck_handshakes();
+            if self
+                .worker
+                .protocol
+                .wake_ns()
+                .is_some_and(|at| at <= self.now_ns)
+            {
+                self.call(None, |protocol, turn| protocol.tick(turn));
+                self.flush();
+            }
+            if self.now_ns >= self.handed_over_ns + HAND_OVER_NS {
+                self.hand_over();
+            }
+            if self.is_ended() {
+                break;
+            }
+        }
+        self.hand_over();
+    }
+
+    fn is_ended(&mut self) -> bool {
+        if !self.worker.shared.ending.load(Ordering::Acquire) {
+            return false;
+        }
+        let since_ns = *self.ending_since_ns.get_or_insert(self.now_ns);
+        self.worker.protocol.end();
+        self.worker.protocol.is_settled() && self.outgoing.backlog_bytes == 0
+            || self.now_ns >= since_ns + SETTLE_NS
+    }
+
+    fn timeout(&self) -> Duration {
+        if !self.readable.is_empty() {
+            return Duration::ZERO;
+        }
+        let mut until = self.handed_over_ns + HAND_OVER_NS;
+        if u64::from(self.next_place) < self.wanted() && self.connecting < CONNECTING_MAX {
+            until = until.min(self.worker.connect_pace.due_ns());
+        }
+        if let Some(Reverse((at, _))) = self.retries.peek() {
+            until = until.min(*at);
+        }
+        if let Some(at) = self.worker.protocol.wake_ns() {
+            until = until.min(at);
+        }
+        let now_ns = Clock::Monotonic.now_ns();
+        Duration::from_nanos(until.saturating_sub(now_ns))
+    }
+
+    fn wanted(&self) -> u64 {
+        self.worker
+            .shared
+            .wanted
+            .load(Ordering::Relaxed)
+            .min(u64::from(self.worker.clients_max))
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Connected(conn) => {
+                let Some(place) = self.place_of(conn) else {
+                    return;
+                };
+                self.slots[place as usize].phase = Phase::Handshaking;
+                self.call(Some(place), |protocol, turn| protocol.begin(place, turn));
+                self.flush();
+            }
+            Event::Readable(conn) => {
+                let Some(place) = self.place_of(conn) else {
+                    return;
+                };
+                self.mark_readable(place);
+            }
+            Event::Writable(conn) => {
+                let Some(place) = self.place_of(conn) else {
+                    return;
+                };
+                if let Some(bytes) = self.outgoing.backlog.remove(&place) {
+                    self.outgoing.backlog_bytes -= bytes.len();
+                    self.write(place, &bytes);
+                }
+            }
+            Event::Closed { conn, reason } => {
+                let Some(place) = self.place_of(conn) else {
+                    return;
+                };
+                self.lost(place, reason.to_string());
+            }
+            Event::Accepted { .. } | Event::Woken => {}
+        }
+    }
+
+    fn mark_readable(&mut self, place: u32) {
+        let slot = &mut self.slots[place as usize];
+        if !slot.is_readable {
+            slot.is_readable = true;
+            self.readable.push(place);
+        }
+    }
+
+    /// Reads once from every readable connection; those with more stay in the list for the next turn.
+    fn read_all(&mut self, buffer: &mut [u8]) {
+        let places = std::mem::take(&mut self.readable);
+        for place in places {
+            let slot = &mut self.slots[place as usize];
+            if !std::mem::take(&mut slot.is_readable) {
+                continue;
+            }
+            let mut tail = slot.tail.take();
+            let held = match &mut tail {
+                // The tail goes to the front of the shared buffer, unless it is too large for that.
+                Some(bytes) if bytes.len() <= buffer.len() / 2 => {
+                    buffer[..bytes.len()].copy_from_slice(bytes);
+                    bytes.len()
+                }
+                Some(_) | None => 0,
+            };
+            let is_large = held == 0 && tail.is_some();
+            match self.kernel.read(slot.conn, &mut buffer[held..]) {
+                Read::Data(count) => {
+                    if count == buffer.len() - held {
+                        slot.is_readable = true;
+                        self.readable.push(place);
+                    }
+                    self.now_ns = Clock::Monotonic.now_ns();
+                    if is_large {
+                        let mut bytes = tail.take().map(|bytes| *bytes).unwrap_or_default();
+                        bytes.extend_from_slice(&buffer[..count]);
+                        self.take_in(place, &mut bytes, None);
+                    } else {
+                        self.take_in(place, &mut buffer[..held + count], tail);
+                    }
+                }
+                Read::Blocked => slot.tail = tail,
+                Read::Ended => self.fail(place, "the server ended the connection".to_owned()),
+                Read::Failed(kind) => self.fail(place, kind.to_string()),
+            }
+        }
+    }
+
+    /// Lets the protocol take what it can and keeps the rest, in `spare` if it is at hand.
+    #[allow(clippy::box_collection)]
+    fn take_in(&mut self, place: u32, bytes: &mut [u8], spare: Option<Box<Vec<u8>>>) {
+        let result = self.call(Some(place), |protocol, turn| {
+            protocol.receive(place, bytes, turn)
+        });
+        match result {
+            Ok(consumed) if consumed < bytes.len() => {
+                let mut rest = spare.unwrap_or_default();
+                rest.clear();
+                rest.extend_from_slice(&bytes[consumed..]);
+                self.slots[place as usize].tail = Some(rest);
+            }
+            Ok(_) => {}
+            Err(why) => return self.fail(place, why),
+        }
+        self.flush();
+    }
+
+    /// Calls the protocol about a client, and notes the end of its handshake.
+    fn call<T>(&mut self, place: Option<u32>, act: impl FnOnce(&mut P, &mut Turn<'_>) -> T) -> T {
+        let mut turn = Turn {
+            now_ns: self.now_ns,
+            tally: &mut self.tally,
+            random: &mut self.random,
+            outgoing: &mut self.outgoing,
+            opened: false,
+        };
+        let result = act(&mut self.worker.protocol, &mut turn);
+        if turn.opened
+            && let Some(slot) = place.and_then(|place| self.slots.get_mut(place as usize))
+            && slot.phase == Phase::Handshaking
+        {
+            slot.phase = Phase::Open;
+            slot.attempts = 0;
+            self.connecting -= 1;
+            self.tally.connections += 1;
+            self.tally.connects += 1;
+            self.tally
+                .connect_time
+                .record_ns(self.now_ns.saturating_sub(slot.since_ns));
+        }
+        result
+    }
+
+    fn flush(&mut self) {
+        if self.outgoing.marks.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.outgoing.bytes);
+        let mut marks = std::mem::take(&mut self.outgoing.marks);
+        for (number, (place, start)) in marks.iter().enumerate() {
+            let end = marks.get(number + 1).map_or(bytes.len(), |(_, next)| *next);
+            self.write(*place, &bytes[*start..end]);
+        }
+        marks.clear();
+        if self.outgoing.bytes.is_empty() {
+            self.outgoing.bytes = bytes;
+            self.outgoing.bytes.clear();
+            self.outgoing.marks = marks;
+        }
+    }
+
+    fn write(&mut self, place: u32, bytes: &[u8]) {
+        let slot = &self.slots[place as usize];
+        if bytes.is_empty() || !matches!(slot.phase, Phase::Handshaking | Phase::Open) {
+            return;
+        }
+        if let Some(waiting) = self.outgoing.backlog.get_mut(&place) {
+            waiting.extend_from_slice(bytes);
+            self.outgoing.backlog_bytes += bytes.len();
+            return;
+        }
+        let taken = match self.kernel.write(slot.conn, &[IoSlice::new(bytes)]) {
+            Write::Wrote(count) => count,
+            Write::Blocked => 0,
+            Write::Failed(kind) => return self.fail(place, kind.to_string()),
+        };
+        if taken < bytes.len() {
+            self.outgoing.backlog.insert(place, bytes[taken..].to_vec());
+            self.outgoing.backlog_bytes += bytes.len() - taken;
+        }
+    }
+
+    /// Begins the connects whose time has come.
+    fn connect_due(&mut self) {
+        let mut begun = 0;
+        while begun < TURN_CONNECTS_MAX && self.connecting < CONNECTING_MAX {
+            if let Some(Reverse((at, place))) = self.retries.peek().copied()
+                && at <= self.now_ns
+            {
+                self.retries.pop();
+                if self.slots[place as usize].phase == Phase::Idle {
+                    self.connect(place, at);
+                    begun += 1;
+                }
+                continue;
+            }
+            if u64::from(self.next_place) >= self.wanted() {
+                return;
+            }
+            let Some((_, at)) = self.worker.connect_pace.take(self.now_ns) else {
+                return;
+            };
+            let place = self.next_place;
+            self.next_place += 1;
+            if place as usize == self.slots.len() {
+                self.slots.push(Slot {
+                    conn: Conn {
+                        index: 0,
+                        generation: 0,
+                    },
+                    tail: None,
+                    since_ns: at,
+                    phase: Phase::Idle,
+                    attempts: 0,
+                    is_readable: false,
+                });
+            }
+            self.slots[place as usize].phase = Phase::Idle;
+            self.connect(place, at);
+            begun += 1;
+        }
+    }
+
+    fn connect(&mut self, place: u32, intended_ns: u64) {
+        let global = u64::from(place) * self.worker.workers + self.worker.number;
+        let target = self.worker.targets[(global % self.worker.targets.len() as u64) as usize];
+        let mut options = ConnectOptions::default();
+        for _ in 0..SOURCES_TRIED_MAX {
+            options.local = self.worker.sources.take();
+            match self.kernel.connect(target, &options) {
+                Ok(conn) => {
+                    let index = conn.index as usize;
+                    if index >= self.places.len() {
+                        self.places.resize(index + 1, u32::MAX);
+                    }
+                    self.places[index] = place;
+                    let slot = &mut self.slots[place as usize];
+                    slot.conn = conn;
+                    slot.since_ns = intended_ns;
+                    slot.phase = Phase::Connecting;
+                    self.connecting += 1;
+                    self.handshakes.push_back((self.now_ns, place));
+                    return;
+                }
+                Err(error)
+                    if options.local.is_some()
+                        && matches!(
+                            error.kind(),
+                            ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable
+                        ) =>
+                {
+                    self.worker.sources.note_refused();
+                    self.tally.trouble = Some(format!("source address: {error}"));
+                }
+                Err(error) => {
+                    self.tally.trouble = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        self.tally.connects_failed += 1;
+        self.retry_later(place);
+    }
+
+    fn drop_stuck_handshakes(&mut self) {
+        while let Some((begun_ns, place)) = self.handshakes.front().copied() {
+            let slot = &self.slots[place as usize];
+            if matches!(slot.phase, Phase::Connecting | Phase::Handshaking) {
+                if self.now_ns < begun_ns.max(slot.since_ns) + HANDSHAKE_TIMEOUT_NS {
+                    return;
+                }
+                self.fail(place, "the handshake took too long".to_owned());
+            }
+            self.handshakes.pop_front();
+        }
+    }
+
+    /// Adds or removes clients as the owner wants them now.
+    fn follow_wanted(&mut self) {
+        let wanted = self.wanted() as u32;
+        if self.next_place <= wanted {
+            return;
+        }
+        for place in wanted..self.next_place {
+            let phase = self.slots[place as usize].phase;
+            if matches!(phase, Phase::Connecting | Phase::Handshaking | Phase::Open) {
+                let conn = self.slots[place as usize].conn;
+                self.kernel.close(conn, Close::Graceful);
+                self.forget(place);
+            }
+            self.slots[place as usize].phase = Phase::Gone;
+        }
+        self.next_place = wanted;
+        self.worker.protocol.resize(wanted);
+    }
+
+    fn place_of(&self, conn: Conn) -> Option<u32> {
+        let place = *self.places.get(conn.index as usize)?;
+        let slot = self.slots.get(place as usize)?;
+        let is_live = matches!(
+            slot.phase,
+            Phase::Connecting | Phase::Handshaking | Phase::Open
+        );
+        (is_live && slot.conn == conn).then_some(place)
+    }
+
+    /// We end a connection, and come back.
+    fn fail(&mut self, place: u32, why: String) {
+        self.kernel
+            .close(self.slots[place as usize].conn, Close::Reset);
+        self.lost(place, why);
+    }
+
+    fn lost(&mut self, place: u32, why: String) {
+        match self.slots[place as usize].phase {
+            Phase::Open => self.tally.disconnects += 1,
+            Phase::Connecting | Phase::Handshaking => self.tally.connects_failed += 1,
+            Phase::Idle | Phase::Gone => return,
+        }
+        self.tally.trouble = Some(why);
+        self.forget(place);
+        self.retry_later(place);
+    }
+
+    fn forget(&mut self, place: u32) {
+        let slot = &mut self.slots[place as usize];
+        if slot.phase == Phase::Open {
+            self.tally.connections -= 1;
+        } else {
+            self.connecting -= 1;
+        }
+        slot.phase = Phase::Idle;
+        slot.tail = None;
+        slot.is_readable = false;
+        if let Some(bytes) = self.outgoing.backlog.remove(&place) {
+            self.outgoing.backlog_bytes -= bytes.len();
+        }
+        self.call(Some(place), |protocol, turn| protocol.lost(place, turn));
+    }
+
+    fn retry_later(&mut self, place: u32) {
+        let slot = &mut self.slots[place as usize];
+        let bound = (RETRY_NS << slot.attempts.min(8)).min(RETRY_NS_MAX);
+        slot.attempts = slot.attempts.saturating_add(1);
+        self.retries.push(Reverse((
+            self.now_ns + self.random.between(0, bound),
+            place,
+        )));
+    }
+
+    fn hand_over(&mut self) {
+        self.handed_over_ns = self.now_ns;
+        let mut shared = self
+            .worker
+            .shared
+            .tally
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        shared.merge(&self.tally);
+        self.tally.clear();
+    }
+}

@@ -1,0 +1,352 @@
+//! Publishers over the native protocol: an open loop of intended times, and what became of each message.
+//!
+//! Place: a [`Protocol`] of the pool. A topic belongs to one worker and one connection, so that its messages leave in
+//! order. What cannot be sent when it is due waits with its intended time; nothing is left out, so a backlog shows as
+//! latency.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wire::native::{Attributes, ClientFrame, Hello, Reference, ServerFrame, encode_publish_head};
+use wire::websocket::Opcode;
+
+use super::native::send;
+use super::pool::{Protocol, Turn};
+use super::sockets::{Incoming, Sockets};
+use crate::pacing::Pace;
+use crate::pattern::Pattern;
+use crate::payload::{Clock, HEADER_BYTES, Header, topic_hash};
+
+/// Messages sent in one turn.
+const TURN_MESSAGES_MAX: usize = 512;
+/// Bytes that may wait for the sockets of one worker.
+const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// In which order the topics take their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Order {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// Each message for a random topic.
+    Random,
+}
+
+/// What is published; the same for all workers.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// All topics.
+    pub topics: Pattern,
+    /// Their order.
+    pub order: Order,
+    /// Messages per second over all workers.
+    pub rate: f64,
+    /// Bytes of a payload; at least the header's.
+    pub size: usize,
+    /// Ask for acknowledgements.
+    pub acknowledge: bool,
+    /// Acknowledgements that one connection may wait for.
+    pub inflight_max: usize,
+    /// The clock of the intended times.
+    pub clock: Clock,
+    /// This run's number in the payloads.
+    pub publisher: u32,
+    /// Messages over all workers, then the loop ends; 0: no end.
+    pub count: u64,
+    /// Latencies before this time are not recorded.
+    pub warm_until_ns: u64,
+}
+
+/// All publishers of a worker.
+pub(super) struct Publishers {
+    sockets: Sockets,
+    load: Arc<Load>,
+    worker: u64,
+    workers: u64,
+    connections: u32,
+    links: Vec<Link>,
+    open: u32,
+    /// Sequence numbers of the worker's topics.
+    sequences: Vec<u64>,
+    pace: Option<Pace>,
+    turns: u64,
+    next_topic: u64,
+    name: String,
+    frame: Vec<u8>,
+    inflight: usize,
+    is_ending: bool,
+    stuck_until_ns: u64,
+    /// The clock of the payloads minus the monotonic one.
+    clock_offset_ns: i64,
+}
+
+/// One connection.
+#[derive(Default)]
+struct Link {
+    is_open: bool,
+    /// Number of the first entry.
+    base: u32,
+    /// Intended times by request number from `base` on; 0 for those that are answered.
+    waiting: VecDeque<u64>,
+}
+
+impl Publishers {
+    pub(super) fn new(
+        sockets: Sockets,
+        load: Arc<Load>,
+        worker: u64,
+        workers: u64,
+        connections: u32,
+    ) -> Publishers {
+        let topics = (load.topics.len() + workers - 1 - worker) / workers;
+        let clock_offset_ns = load.clock.now_ns() as i64 - Clock::Monotonic.now_ns() as i64;
+        Publishers {
+            sockets,
+            load,
+            worker,
+            workers,
+            connections,
+            links: (0..connections).map(|_| Link::default()).collect(),
+            open: 0,
+            sequences: vec![0; topics as usize],
+            pace: None,
+            turns: 0,
+            next_topic: 0,
+            name: String::new(),
+            frame: Vec::new(),
+            inflight: 0,
+            is_ending: false,
+            stuck_until_ns: 0,
+            clock_offset_ns,
+        }
+    }
+
+    /// Sends one message; its topic is decided already.
+    fn publish(&mut self, topic: u64, intended_ns: u64, turn: &mut Turn<'_>) {
+        let place = (topic % u64::from(self.connections)) as u32;
+        let load = self.load.clone();
+        self.name.clear();
+        load.topics
+            .write(self.worker + topic * self.workers, &mut self.name);
+        let sequence = &mut self.sequences[topic as usize];
+        *sequence += 1;
+        let header = Header {
+            clock: load.clock,
+            publisher: load.publisher,
+            topic_hash: topic_hash(&self.name),
+            intended_ns: intended_ns.saturating_add_signed(self.clock_offset_ns),
+            sequence: *sequence,
+        };
+        let request = if load.acknowledge {
+            let link = &mut self.links[place as usize];
+            link.waiting.push_back(intended_ns.max(1));
+            self.inflight += 1;
+            turn.tally.inflight += 1;
+            link.base.wrapping_add(link.waiting.len() as u32 - 1)
+        } else {
+            0
+        };
+        self.frame.clear();
+        encode_publish_head(
+            request,
+            &self.name,
+            false,
+            &Attributes::default(),
+            &mut self.frame,
+        );
+        header.write(load.size.max(HEADER_BYTES), turn.random, &mut self.frame);
+        send(Opcode::Binary, &self.frame, place, turn);
+        turn.tally.sent += 1;
+    }
+
+    fn answered(&mut self, place: u32, request: u32, is_good: bool, turn: &mut Turn<'_>) {
+        let link = &mut self.links[place as usize];
+        let at = request.wrapping_sub(link.base) as usize;
+        let Some(intended_ns) = link.waiting.get_mut(at).filter(|intended| **intended != 0) else {
+            return;
+        };
+        let intended_ns = std::mem::take(intended_ns);
+        while link.waiting.front() == Some(&0) {
+            link.waiting.pop_front();
+            link.base = link.base.wrapping_add(1);
+        }
+        // Request 0 would ask for no answer: the numbers go round it.
+        if link.waiting.is_empty() && link.base > u32::MAX / 2 {
+            link.base = 1;
+        }
+        self.inflight -= 1;
+        turn.tally.inflight -= 1;
+        if !is_good {
+            return;
+        }
+        turn.tally.received += 1;
+        if turn.now_ns >= self.load.warm_until_ns {
+            turn.tally
+                .latency
+                .record_ns(turn.now_ns.saturating_sub(intended_ns));
+        }
+    }
+
+    /// Whether the next message's connection can take it.
+    fn has_room(&self, topic: u64) -> bool {
+        let link = &self.links[(topic % u64::from(self.connections)) as usize];
+        link.is_open && link.waiting.len() < self.load.inflight_max
+    }
+
+    fn choose_topic(&mut self, turn: &mut Turn<'_>) -> u64 {
+        let topics = self.sequences.len() as u64;
+        match self.load.order {
+            Order::RoundRobin => self.turns % topics,
+            Order::Random => turn.random.below(topics),
+        }
+    }
+}
+
+impl Protocol for Publishers {
+    fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
+        self.sockets.begin(place, turn.to(place));
+    }
+
+    fn receive(
+        &mut self,
+        place: u32,
+        bytes: &mut [u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, String> {
+        let mut consumed = 0;
+        loop {
+            let (answer, length) = match self.sockets.next(place, &mut bytes[consumed..])? {
+                None => return Ok(consumed),
+                Some((Incoming::Opened, length)) => {
+                    let mut frame = Vec::new();
+                    let name = Some("crore bench");
+                    ClientFrame::Hello(Hello {
+                        name,
+                        ..Hello::default()
+                    })
+                    .encode(&mut frame);
+                    send(Opcode::Binary, &frame, place, turn);
+                    (None, length)
+                }
+                Some((Incoming::Ping(payload), length)) => {
+                    let payload = payload.to_vec();
+                    send(Opcode::Pong, &payload, place, turn);
+                    (None, length)
+                }
+                Some((Incoming::Binary(payload), length)) => {
+                    let frame = ServerFrame::decode(payload).map_err(|error| error.to_string())?;
+                    let answer = match frame {
+                        ServerFrame::Welcome(_) => {
+                            turn.opened();
+                            let link = &mut self.links[place as usize];
+                            link.is_open = true;
+                            link.base = link.base.max(1);
+                            self.open += 1;
+                            None
+                        }
+                        ServerFrame::Published(published) => Some((published.request, true)),
+                        ServerFrame::Error(error) => {
+                            turn.tally.refused += 1;
+                            turn.tally.trouble =
+                                Some(format!("refused: {} ({})", error.message, error.code));
+                            match error.reference {
+                                Reference::Request(request) => Some((request, false)),
+                                _ => None,
+                            }
+                        }
+                        ServerFrame::Ping(token) => {
+                            let mut frame = Vec::new();
+                            ClientFrame::Pong(token).encode(&mut frame);
+                            send(Opcode::Binary, &frame, place, turn);
+                            None
+                        }
+                        ServerFrame::GoAway(go_away) => {
+                            return Err(format!("the server asked to leave ({})", go_away.code));
+                        }
+                        _ => None,
+                    };
+                    (answer, length)
+                }
+                Some((Incoming::Text(_), _)) => return Err("a text message".to_owned()),
+                Some((Incoming::Other, length)) => (None, length),
+            };
+            consumed += length;
+            if let Some((request, is_good)) = answer {
+                self.answered(place, request, is_good, turn);
+            }
+        }
+    }
+
+    fn lost(&mut self, place: u32, turn: &mut Turn<'_>) {
+        self.sockets.lost(place);
+        let link = &mut self.links[place as usize];
+        if std::mem::take(&mut link.is_open) {
+            self.open -= 1;
+        }
+        let lost = link
+            .waiting
+            .iter()
+            .filter(|intended| **intended != 0)
+            .count();
+        link.waiting.clear();
+        link.base = 1;
+        self.inflight -= lost;
+        turn.tally.inflight -= lost as i64;
+        turn.tally.unacknowledged += lost as u64;
+    }
+
+    fn wake_ns(&self) -> Option<u64> {
+        if self.is_ending || self.open < self.connections {
+            return None;
+        }
+        let Some(pace) = &self.pace else {
+            return Some(0);
+        };
+        if self.load.count > 0 && pace.next() >= self.load.count {
+            return None;
+        }
+        Some(pace.due_ns().max(self.stuck_until_ns))
+    }
+
+    fn tick(&mut self, turn: &mut Turn<'_>) {
+        if self.is_ending || self.open < self.connections || self.sequences.is_empty() {
+            return;
+        }
+        if self.pace.is_none() {
+            // Random order has its first topic drawn before.
+            self.next_topic = self.choose_topic(turn);
+            self.pace = Some(Pace::new(
+                turn.now_ns,
+                self.load.rate,
+                self.worker,
+                self.workers,
+            ));
+        }
+        for _ in 0..TURN_MESSAGES_MAX {
+            if !self.has_room(self.next_topic) || turn.backlog_bytes() > BACKLOG_BYTES_MAX {
+                // Answers and writable sockets make room; looking again twice per millisecond is enough.
+                self.stuck_until_ns = turn.now_ns + 500_000;
+                return;
+            }
+            let Some(pace) = &mut self.pace else { return };
+            if self.load.count > 0 && pace.next() >= self.load.count {
+                return;
+            }
+            let Some((_, intended_ns)) = pace.take(turn.now_ns) else {
+                return;
+            };
+            let topic = self.next_topic;
+            self.publish(topic, intended_ns, turn);
+            self.turns += 1;
+            self.next_topic = self.choose_topic(turn);
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_ending = true;
+    }
+
+    fn is_settled(&self) -> bool {
+        self.inflight == 0
+    }
+}

@@ -1,0 +1,179 @@
+//! The WebSocket side of all clients of a worker: handshake and messages, a few bytes of state each.
+//!
+//! Place: between the pool's bytes and the protocols. A fragmented message is put together in a map that is empty
+//! otherwise.
+
+use std::collections::HashMap;
+
+use stdx::prng::Prng;
+use wire::Step;
+use wire::http::{HeadLimits, HeadScan, Response};
+use wire::websocket::handshake::ClientHandshake;
+use wire::websocket::{Assembler, CloseCode, Event, Opcode, Role, frame};
+
+/// The longest message taken, in bytes.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// State of one WebSocket: 4 bytes.
+#[derive(Clone, Copy, Default)]
+struct State {
+    is_open: bool,
+    assembler: Assembler,
+}
+
+const _: () = assert!(size_of::<State>() <= 4);
+
+/// All of a worker's WebSockets, by place.
+pub(super) struct Sockets {
+    states: Vec<State>,
+    assembly: HashMap<u32, Vec<u8>>,
+    host: String,
+    target: String,
+    subprotocols: &'static [&'static str],
+    seed: u64,
+}
+
+/// What came.
+pub(super) enum Incoming<'a> {
+    /// The handshake is over.
+    Opened,
+    Text(&'a [u8]),
+    Binary(&'a [u8]),
+    /// To be answered by a pong.
+    Ping(&'a [u8]),
+    /// Nothing to do.
+    Other,
+}
+
+impl Sockets {
+    pub(super) fn new(
+        host: String,
+        target: String,
+        subprotocols: &'static [&'static str],
+        seed: u64,
+    ) -> Sockets {
+        Sockets {
+            states: Vec::new(),
+            assembly: HashMap::new(),
+            host,
+            target,
+            subprotocols,
+            seed,
+        }
+    }
+
+    /// Writes the request.
+    pub(super) fn begin(&mut self, place: u32, out: &mut Vec<u8>) {
+        if self.states.len() <= place as usize {
+            self.states.resize(place as usize + 1, State::default());
+        }
+        self.states[place as usize] = State::default();
+        self.handshake(place).encode_request(out);
+    }
+
+    /// The connection is gone.
+    pub(super) fn lost(&mut self, place: u32) {
+        if let Some(state) = self.states.get_mut(place as usize) {
+            *state = State::default();
+        }
+        self.assembly.remove(&place);
+    }
+
+    /// The next unit at the front of `bytes` and its length; `None` while it is unfinished.
+    pub(super) fn next<'a>(
+        &'a mut self,
+        place: u32,
+        bytes: &'a mut [u8],
+    ) -> Result<Option<(Incoming<'a>, usize)>, String> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let mut state = self.states[place as usize];
+        if !state.is_open {
+            let mut scan = HeadScan::new();
+            let step = Response::decode(bytes, &mut scan, &HeadLimits::default(), "GET")
+                .map_err(|error| error.to_string())?;
+            let Step::Done { value, consumed } = step else {
+                return Ok(None);
+            };
+            self.handshake(place)
+                .check_response(&value)
+                .map_err(|error| error.to_string())?;
+            self.states[place as usize].is_open = true;
+            return Ok(Some((Incoming::Opened, consumed)));
+        }
+        // Most messages come whole and never touch the map.
+        let was_open = state.assembler.is_open();
+        if !was_open && bytes[0] & 0x80 != 0 {
+            let mut none = Vec::new();
+            let step = state
+                .assembler
+                .decode(bytes, Role::Client, MESSAGE_BYTES_MAX, &mut none)
+                .map_err(|error| error.to_string())?;
+            let Step::Done { value, consumed } = step else {
+                return Ok(None);
+            };
+            // A whole message borrows from `bytes` only; the empty buffer could not hold any of it.
+            let incoming = match value {
+                Event::Text(text) => (true, text.len()),
+                Event::Binary(payload) => (false, payload.len()),
+                Event::Ping(payload) => {
+                    let start = consumed - payload.len();
+                    return Ok(Some((Incoming::Ping(&bytes[start..consumed]), consumed)));
+                }
+                Event::Close(close) => return Err(close_text(close.code, close.reason)),
+                Event::Pong(_) | Event::Fragment => return Ok(Some((Incoming::Other, consumed))),
+            };
+            let payload = &bytes[consumed - incoming.1..consumed];
+            let incoming = if incoming.0 {
+                Incoming::Text(payload)
+            } else {
+                Incoming::Binary(payload)
+            };
+            return Ok(Some((incoming, consumed)));
+        }
+        let assembly = self.assembly.entry(place).or_default();
+        let step = state
+            .assembler
+            .decode(bytes, Role::Client, MESSAGE_BYTES_MAX, assembly)
+            .map_err(|error| error.to_string())?;
+        let Step::Done { value, consumed } = step else {
+            return Ok(None);
+        };
+        self.states[place as usize] = state;
+        let incoming = match value {
+            Event::Text(text) => Incoming::Text(text.as_bytes()),
+            Event::Binary(payload) => Incoming::Binary(payload),
+            Event::Ping(payload) => Incoming::Ping(payload),
+            Event::Close(close) => return Err(close_text(close.code, close.reason)),
+            Event::Pong(_) | Event::Fragment => Incoming::Other,
+        };
+        Ok(Some((incoming, consumed)))
+    }
+
+    fn handshake(&self, place: u32) -> ClientHandshake<'_> {
+        // The nonce is made again when the answer comes, instead of being kept for each client.
+        let mut nonce = [0; 16];
+        Prng::new(self.seed ^ u64::from(place)).fill(&mut nonce);
+        ClientHandshake {
+            host: &self.host,
+            target: &self.target,
+            nonce,
+            subprotocols: self.subprotocols,
+            headers: &[],
+        }
+    }
+}
+
+/// Appends one masked frame.
+pub(super) fn encode(opcode: Opcode, payload: &[u8], random: &mut Prng, out: &mut Vec<u8>) {
+    let key = (random.next_u64() as u32).to_le_bytes();
+    frame::encode(out, true, opcode, payload, Some(key));
+}
+
+fn close_text(code: Option<CloseCode>, reason: &str) -> String {
+    let code = code.map_or(1005, |code| code.0);
+    format!("the server closed with {code} {reason}")
+        .trim_end()
+        .to_owned()
+}

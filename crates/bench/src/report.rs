@@ -1,0 +1,573 @@
+//! The figures in words, in JSON, as CSV and as InfluxDB lines.
+//!
+//! Place: between snapshots and the outside. Formatting is pure; [`Reporter`] writes to where it was told.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::net::UdpSocket;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::engine::{Plan, Tally};
+use crate::machine::{Wire, processor_seconds, resident_bytes};
+use crate::statistics::{Digest, Sample};
+use crate::units::{show_count, show_micros};
+use crate::verify::Faults;
+
+/// What one interval, or the whole run, came to. Serialised as it is with `--json`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// `sub`, `pub` or `echo`.
+    pub workload: &'static str,
+    /// `interval` or `total`.
+    pub span: &'static str,
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+    /// Seconds that the figures are of.
+    pub seconds: f64,
+    /// Open connections at the end of the span.
+    pub connections: i64,
+    /// Clients that there are to be.
+    pub clients: u64,
+    /// Clients that have received something so far.
+    pub clients_with_data: u64,
+    /// Connections established.
+    pub connects: u64,
+    /// Established per second.
+    pub connect_rate: f64,
+    /// Attempts that failed.
+    pub connects_failed: u64,
+    /// Open connections lost.
+    pub disconnects: u64,
+    /// From the intended connect to the end of the handshake.
+    pub connect_time: Digest,
+    /// Messages received; acknowledgements for publishers.
+    pub received: u64,
+    /// Received per second.
+    pub receive_rate: f64,
+    /// Payload bytes received.
+    pub received_bytes: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Sent per second.
+    pub send_rate: f64,
+    /// From the intended time to the receipt.
+    pub latency: Digest,
+    /// What was not as promised.
+    pub faults: Faults,
+    /// Clients with at least one fault so far.
+    pub clients_faulty: u64,
+    /// Announced gaps.
+    pub gaps: u64,
+    /// Announced skips.
+    pub skipped: u64,
+    /// Messages that no bench publisher wrote.
+    pub foreign: u64,
+    /// Refused requests.
+    pub refused: u64,
+    /// Publications that will have no acknowledgement.
+    pub unacknowledged: u64,
+    /// Publications that wait for one.
+    pub inflight: i64,
+    /// Bytes on all interfaces of this machine per message received (or sent, for publishers); both directions.
+    pub wire_bytes_per_message: Option<f64>,
+    /// Processor seconds of this process.
+    pub processor_s: f64,
+    /// Resident memory of this process.
+    pub resident_bytes: Option<u64>,
+    /// The newest trouble in words.
+    pub trouble: Option<String>,
+}
+
+/// How to report.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    /// One JSON object per interval, and a last one, instead of text.
+    pub json: bool,
+    /// InfluxDB lines to this file, or `udp://host:port`.
+    pub influx: Option<String>,
+}
+
+/// Writes the figures of one run.
+pub struct Reporter {
+    workload: &'static str,
+    outputs: Outputs,
+    clients: u64,
+    started: Instant,
+    last: Instant,
+    processor_start: f64,
+    processor_last: f64,
+    wire_start: Option<Wire>,
+    wire_last: Option<Wire>,
+    influx: Option<Influx>,
+    lines: u64,
+}
+
+enum Influx {
+    File(std::fs::File),
+    Udp(UdpSocket),
+}
+
+impl Reporter {
+    /// Starts the clocks.
+    ///
+    /// # Errors
+    /// The target of the InfluxDB lines cannot be opened.
+    pub fn new(workload: &'static str, clients: u64, outputs: Outputs) -> anyhow::Result<Reporter> {
+        use anyhow::Context;
+        let influx = match outputs.influx.as_deref() {
+            None => None,
+            Some(target) => Some(match target.strip_prefix("udp://") {
+                Some(address) => {
+                    let socket = UdpSocket::bind("0.0.0.0:0").context("--influx")?;
+                    socket
+                        .connect(address)
+                        .with_context(|| format!("--influx {target}"))?;
+                    Influx::Udp(socket)
+                }
+                None => Influx::File(
+                    std::fs::OpenOptions::new()
+                        .create(true)
+                        .append(true)
+                        .open(target)
+                        .with_context(|| format!("--influx {target}"))?,
+                ),
+            }),
+        };
+        let (now, processor, wire) = (Instant::now(), processor_seconds(), Wire::read());
+        Ok(Reporter {
+            workload,
+            outputs,
+            clients,
+            started: now,
+            last: now,
+            processor_start: processor,
+            processor_last: processor,
+            wire_start: wire,
+            wire_last: wire,
+            influx,
+            lines: 0,
+        })
+    }
+
+    /// Says what the plan left out.
+    pub fn plan(&self, plan: &Plan) {
+        for note in &plan.notes {
+            eprintln!("note: {note}");
+        }
+    }
+
+    /// The number of clients has changed.
+    pub fn set_clients(&mut self, clients: u64) {
+        self.clients = clients;
+    }
+
+    /// Reports the span since the last call; `total` is since the start. Answers the figures.
+    pub fn interval(&mut self, interval: &Tally, total: &Tally) -> Figures {
+        let (now, processor, wire) = (Instant::now(), processor_seconds(), Wire::read());
+        let seconds = (now - self.last).as_secs_f64();
+        let mut figures = self.figures("interval", interval, total, seconds);
+        figures.processor_s = processor - self.processor_last;
+        figures.wire_bytes_per_message = per_message(self.wire_last, wire, &figures);
+        (self.last, self.processor_last, self.wire_last) = (now, processor, wire);
+        self.influx(&figures);
+        if self.outputs.json {
+            print_json(&figures);
+        } else {
+            self.line(&figures);
+        }
+        figures
+    }
+
+    /// Reports the whole run.
+    pub fn summary(&mut self, total: &Tally) -> Figures {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let mut figures = self.figures("total", total, total, seconds);
+        figures.processor_s = processor_seconds() - self.processor_start;
+        figures.wire_bytes_per_message = per_message(self.wire_start, Wire::read(), &figures);
+        self.influx(&figures);
+        if self.outputs.json {
+            print_json(&figures);
+        } else {
+            print!("{}", summary_text(&figures));
+        }
+        figures
+    }
+
+    fn figures(&self, span: &'static str, tally: &Tally, total: &Tally, seconds: f64) -> Figures {
+        let rate = |count: u64| {
+            if seconds > 0.0 {
+                count as f64 / seconds
+            } else {
+                0.0
+            }
+        };
+        Figures {
+            workload: self.workload,
+            span,
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            seconds,
+            connections: total.connections,
+            clients: self.clients,
+            clients_with_data: total.clients_with_data,
+            connects: tally.connects,
+            connect_rate: rate(tally.connects),
+            connects_failed: tally.connects_failed,
+            disconnects: tally.disconnects,
+            connect_time: tally.connect_time.digest(),
+            received: tally.received,
+            receive_rate: rate(tally.received),
+            received_bytes: tally.received_bytes,
+            sent: tally.sent,
+            send_rate: rate(tally.sent),
+            latency: tally.latency.digest(),
+            faults: tally.faults,
+            clients_faulty: total.clients_faulty,
+            gaps: tally.gaps,
+            skipped: tally.skipped,
+            foreign: tally.foreign,
+            refused: tally.refused,
+            unacknowledged: tally.unacknowledged,
+            inflight: total.inflight,
+            wire_bytes_per_message: None,
+            processor_s: 0.0,
+            resident_bytes: resident_bytes(),
+            trouble: tally.trouble.clone(),
+        }
+    }
+
+    fn line(&mut self, figures: &Figures) {
+        // The heading comes again now and then, where it has scrolled away.
+        if self.lines.is_multiple_of(20) {
+            println!("{}", heading(std::io::stdout().is_terminal()));
+        }
+        self.lines += 1;
+        println!("{}", interval_text(figures));
+        if let Some(trouble) = &figures.trouble {
+            eprintln!("note: {trouble}");
+        }
+    }
+
+    fn influx(&mut self, figures: &Figures) {
+        let Some(influx) = &mut self.influx else {
+            return;
+        };
+        let time_ns = crate::payload::Clock::Realtime.now_ns();
+        let line = influx_line(figures, time_ns);
+        // Figures that cannot be delivered must not end a run that goes well.
+        let _ = match influx {
+            Influx::File(file) => file.write_all(line.as_bytes()),
+            Influx::Udp(socket) => socket.send(line.as_bytes()).map(|_| ()),
+        };
+    }
+}
+
+/// The heading of the interval lines.
+pub fn heading(is_coloured: bool) -> String {
+    let text = format!(
+        "{:>7} {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        "time",
+        "conns",
+        "connect/s",
+        "sent/s",
+        "recv/s",
+        "min",
+        "mean",
+        "p50",
+        "p95",
+        "p99",
+        "max",
+        "faults"
+    );
+    if is_coloured {
+        format!("\x1b[2m{text}\x1b[0m")
+    } else {
+        text
+    }
+}
+
+/// One line for an interval.
+pub fn interval_text(figures: &Figures) -> String {
+    let latency = &figures.latency;
+    let faults = &figures.faults;
+    let micros = |value: f64| {
+        if latency.count == 0 {
+            "-".to_owned()
+        } else {
+            show_micros(value)
+        }
+    };
+    format!(
+        "{:>6.1}s {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        figures.elapsed_s,
+        show_count(figures.connections.max(0) as u64),
+        show_count(figures.connect_rate.round() as u64),
+        show_count(figures.send_rate.round() as u64),
+        show_count(figures.receive_rate.round() as u64),
+        micros(latency.min_us),
+        micros(latency.mean_us),
+        micros(latency.p50_us),
+        micros(latency.p95_us),
+        micros(latency.p99_us),
+        micros(latency.max_us),
+        faults.lost.unsigned_abs() + faults.repeated + faults.out_of_order + faults.proof_failed,
+    )
+}
+
+/// The summary's text.
+pub fn summary_text(figures: &Figures) -> String {
+    let mut text = String::from("\n");
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<14}{value}");
+    };
+    row("duration", format!("{:.1} s", figures.seconds));
+    row(
+        "connections",
+        format!(
+            "{} of {} open, {} made ({:.0}/s), {} failed, {} lost",
+            show_count(figures.connections.max(0) as u64),
+            show_count(figures.clients),
+            show_count(figures.connects),
+            figures.connect_rate,
+            show_count(figures.connects_failed),
+            show_count(figures.disconnects)
+        ),
+    );
+    if figures.connect_time.count > 0 {
+        row("connect time", digest_text(&figures.connect_time));
+    }
+    if figures.sent > 0 {
+        row(
+            "sent",
+            format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate),
+        );
+    }
+    let what = if figures.workload == "pub" {
+        "acknowledged"
+    } else {
+        "received"
+    };
+    row(
+        what,
+        format!(
+            "{} ({:.0}/s), {} payload bytes",
+            show_count(figures.received),
+            figures.receive_rate,
+            show_count(figures.received_bytes)
+        ),
+    );
+    if figures.workload == "pub" {
+        row(
+            "loss",
+            format!(
+                "{} unacknowledged, {} refused, {} still waiting",
+                show_count(figures.unacknowledged),
+                show_count(figures.refused),
+                show_count(figures.inflight.max(0) as u64)
+            ),
+        );
+    } else {
+        row(
+            "data from",
+            format!(
+                "{} of {} clients",
+                show_count(figures.clients_with_data),
+                show_count(figures.clients)
+            ),
+        );
+    }
+    if figures.latency.count > 0 {
+        let latency = &figures.latency;
+        row("latency", digest_text(latency));
+        row(
+            "",
+            format!(
+                "stdev {}, mean ± {} (90 %), ± {} (95 %), ± {} (99 %)",
+                show_micros(latency.stdev_us),
+                show_micros(latency.ci90_us),
+                show_micros(latency.ci95_us),
+                show_micros(latency.ci99_us)
+            ),
+        );
+    }
+    if figures.workload != "pub" {
+        let faults = &figures.faults;
+        row(
+            "verification",
+            format!(
+                "{} lost, {} repeated, {} out of order, {} failed proofs, at {} clients; {} announced gaps, {} skips",
+                show_count(faults.lost.max(0) as u64),
+                show_count(faults.repeated),
+                show_count(faults.out_of_order),
+                show_count(faults.proof_failed),
+                show_count(figures.clients_faulty),
+                show_count(figures.gaps),
+                show_count(figures.skipped)
+            ),
+        );
+    }
+    if figures.foreign > 0 {
+        row(
+            "foreign",
+            format!(
+                "{} messages of other publishers",
+                show_count(figures.foreign)
+            ),
+        );
+    }
+    if let Some(bytes) = figures.wire_bytes_per_message {
+        row(
+            "wire",
+            format!("{bytes:.0} bytes per message on all interfaces, both directions"),
+        );
+    }
+    row("processor", format!("{:.1} s", figures.processor_s));
+    if let Some(trouble) = &figures.trouble {
+        row("last trouble", trouble.clone());
+    }
+    text
+}
+
+/// One InfluxDB line (line protocol), with its line end.
+pub fn influx_line(figures: &Figures, time_ns: u64) -> String {
+    let latency = &figures.latency;
+    format!(
+        "crore_bench,workload={},span={} connections={}i,connects={}i,received={}i,sent={}i,lost={}i,repeated={}i,\
+         out_of_order={}i,gaps={}i,latency_min_us={:.1},latency_mean_us={:.1},latency_p50_us={:.1},\
+         latency_p95_us={:.1},latency_p99_us={:.1},latency_p999_us={:.1},latency_max_us={:.1},connect_p99_us={:.1} {time_ns}\n",
+        figures.workload,
+        figures.span,
+        figures.connections,
+        figures.connects,
+        figures.received,
+        figures.sent,
+        figures.faults.lost,
+        figures.faults.repeated,
+        figures.faults.out_of_order,
+        figures.gaps,
+        latency.min_us,
+        latency.mean_us,
+        latency.p50_us,
+        latency.p95_us,
+        latency.p99_us,
+        latency.p999_us,
+        latency.max_us,
+        figures.connect_time.p99_us,
+    )
+}
+
+/// The sampled clients as CSV, with a heading; times in microseconds.
+pub fn samples_csv(samples: &[(u64, Sample)]) -> String {
+    let mut text = String::from("client,count,median_us,mean_us,p95_us,p99_us\n");
+    for (client, sample) in samples {
+        let (count, median, mean, p95, p99) = sample.figures();
+        let _ = writeln!(
+            text,
+            "{client},{count},{median:.1},{mean:.1},{p95:.1},{p99:.1}"
+        );
+    }
+    text
+}
+
+fn digest_text(digest: &Digest) -> String {
+    format!(
+        "min {}  mean {}  p50 {}  p95 {}  p99 {}  p99.9 {}  max {}  (n {})",
+        show_micros(digest.min_us),
+        show_micros(digest.mean_us),
+        show_micros(digest.p50_us),
+        show_micros(digest.p95_us),
+        show_micros(digest.p99_us),
+        show_micros(digest.p999_us),
+        show_micros(digest.max_us),
+        show_count(digest.count)
+    )
+}
+
+fn per_message(before: Option<Wire>, after: Option<Wire>, figures: &Figures) -> Option<f64> {
+    let (before, after) = (before?, after?);
+    let messages = if figures.workload == "pub" {
+        figures.sent
+    } else {
+        figures.received
+    };
+    let bytes = after.received_bytes.wrapping_sub(before.received_bytes)
+        + after.sent_bytes.wrapping_sub(before.sent_bytes);
+    (messages > 0).then(|| bytes as f64 / messages as f64)
+}
+
+fn print_json(figures: &Figures) {
+    // Plain numbers and texts always serialise.
+    if let Ok(text) = serde_json::to_string(figures) {
+        println!("{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures() -> Figures {
+        let mut recorder = crate::statistics::Recorder::new();
+        recorder.record_ns(1_500_000);
+        Figures {
+            workload: "sub",
+            span: "total",
+            seconds: 2.0,
+            connections: 9_999,
+            clients: 10_000,
+            clients_with_data: 9_998,
+            received: 20_000,
+            receive_rate: 10_000.0,
+            latency: recorder.digest(),
+            faults: Faults {
+                lost: 3,
+                ..Faults::default()
+            },
+            clients_faulty: 2,
+            wire_bytes_per_message: Some(650.4),
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn text() {
+        let text = summary_text(&figures());
+        for part in [
+            "9,999 of 10,000 open",
+            "9,998 of 10,000 clients",
+            "3 lost, 0 repeated, 0 out of order",
+            "at 2 clients",
+            "p99.9 1.50 ms",
+            "650 bytes per message",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        let line = interval_text(&figures());
+        assert_eq!(
+            line.chars().count(),
+            heading(false).chars().count(),
+            "aligned\n{line}"
+        );
+        assert!(interval_text(&Figures::default()).contains(" - "));
+    }
+
+    #[test]
+    fn machine_readable() {
+        let value = serde_json::to_value(figures()).unwrap();
+        assert_eq!(value["latency"]["p50_us"], 1500.0);
+        assert_eq!(value["faults"]["lost"], 3);
+        let line = influx_line(&figures(), 7);
+        assert!(
+            line.starts_with("crore_bench,workload=sub,span=total connections=9999i,"),
+            "{line}"
+        );
+        assert!(line.ends_with(" 7\n"));
+        let mut sample = Sample::default();
+        sample.record_ns(2_000, 0);
+        assert_eq!(
+            samples_csv(&[(5, sample)]),
+            "client,count,median_us,mean_us,p95_us,p99_us\n5,1,2.0,2.0,2.0,2.0\n"
+        );
+    }
+}
