@@ -37,7 +37,8 @@ enum Plant {
 struct Server {
     address: SocketAddr,
     ends: Arc<AtomicBool>,
-    connections: Arc<AtomicUsize>,
+    /// Connections whose first request was dealt with.
+    ready: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -46,18 +47,17 @@ impl Server {
         let server = Server {
             address: listener.local_addr().unwrap(),
             ends: Arc::default(),
-            connections: Arc::default(),
+            ready: Arc::default(),
         };
         let node: Arc<Mutex<Node>> = Arc::default();
-        let (ends, connections) = (server.ends.clone(), server.connections.clone());
+        let (ends, ready) = (server.ends.clone(), server.ready.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 if ends.load(Ordering::Acquire) {
                     return;
                 }
-                let (node, ends) = (node.clone(), ends.clone());
-                connections.fetch_add(1, Ordering::AcqRel);
-                thread::spawn(move || serve(stream.unwrap(), &node, plant, &ends));
+                let (node, ends, ready) = (node.clone(), ends.clone(), ready.clone());
+                thread::spawn(move || serve(stream.unwrap(), &node, plant, &ends, &ready));
             }
         });
         server
@@ -65,6 +65,14 @@ impl Server {
 
     fn url(&self) -> String {
         format!("ws://{}", self.address)
+    }
+
+    fn wait_ready(&self, connections: usize) {
+        let since = Instant::now();
+        while self.ready.load(Ordering::Acquire) < connections {
+            assert!(since.elapsed() < PATIENCE, "the subscribers arrive in time");
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn common(&self) -> Common {
@@ -96,7 +104,14 @@ fn delivered(node: &Node, from: usize, plant: Plant) -> Vec<usize> {
     order
 }
 
-fn serve(mut stream: TcpStream, node: &Mutex<Node>, plant: Plant, ends: &AtomicBool) {
+fn serve(
+    mut stream: TcpStream,
+    node: &Mutex<Node>,
+    plant: Plant,
+    ends: &AtomicBool,
+    ready: &AtomicUsize,
+) {
+    let mut answers = 0;
     stream
         .set_read_timeout(Some(Duration::from_millis(2)))
         .unwrap();
@@ -133,6 +148,12 @@ fn serve(mut stream: TcpStream, node: &Mutex<Node>, plant: Plant, ends: &AtomicB
                     conversation.deliver(&record, &node);
                     seen = seen.max(index + 1);
                 }
+                // The handshake, WELCOME and SUBSCRIBED.
+                let before = answers;
+                answers += conversation.out.len();
+                if before < 3 && answers >= 3 {
+                    ready.fetch_add(1, Ordering::AcqRel);
+                }
                 out = conversation.out.drain(..).collect::<Vec<_>>().concat();
             }
             Some('e') => echo(&mut input, &mut out),
@@ -162,6 +183,7 @@ fn serve(mut stream: TcpStream, node: &Mutex<Node>, plant: Plant, ends: &AtomicB
                             .filter(|record| record.offset <= since)
                             .count();
                     }
+                    ready.fetch_add(1, Ordering::AcqRel);
                     if kind == Some('s') {
                         ResponseWriter::new(&mut out, 200)
                             .header("Content-Type", "text/event-stream")
@@ -307,8 +329,8 @@ fn run(transport: Transport, per_client: u32, plant: Plant) -> Faults {
     wait(&mut subscribers, |total| {
         total.connections == clients as i64
     });
-    // Answers to requests are no part of the engine's figures: a poll must have arrived before messages flow.
-    thread::sleep(Duration::from_millis(100));
+    // A poll counts as open before it has arrived, and only then messages may flow.
+    server.wait_ready(clients as usize);
     let mut load = PublishersConfig::new(server.common(), "t/{1..8}".parse().unwrap(), 400.0);
     load.connections = 2;
     load.load.count = 40;
@@ -381,7 +403,6 @@ fn disorder_is_found() {
     config.transport = Transport::Sse;
     let mut subscribers = Subscribers::start(config).unwrap();
     wait(&mut subscribers, |total| total.connections == 1);
-    thread::sleep(Duration::from_millis(100));
     let mut load = PublishersConfig::new(server.common(), "t".parse().unwrap(), 1_000.0);
     load.load.count = 20;
     let publishers = Publishers::start(load).unwrap();
@@ -465,15 +486,12 @@ fn commands_end_with_their_exit_code() {
                 exit_of(&line, &stop)
             })
         };
-        while server.connections.load(Ordering::Acquire) < 3 {
-            thread::sleep(Duration::from_millis(2));
-        }
-        thread::sleep(Duration::from_millis(200));
+        server.wait_ready(3);
         let line = format!(
             "pub --url {url} --topics c/{{1..3}} --rate 500 --count 60 --size 100 --interval 100ms"
         );
         assert_eq!(exit_of(&line, &AtomicBool::new(false)), ExitCode::SUCCESS);
-        thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_secs(1)); // what was published last is on its way
         stop.store(true, Ordering::Release);
         assert_eq!(subscribing.join().unwrap(), wanted, "{plant:?}");
     }
