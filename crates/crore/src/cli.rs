@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand beside its code.
 
-use crate::commands::{completion, config, demo, history, publish, serve, subscribe};
+use crate::commands::{bench, completion, config, demo, history, publish, serve, subscribe};
 use crate::configuration::Sources;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -34,6 +34,8 @@ pub enum Command {
     Subscribe(subscribe::Arguments),
     /// Print a topic's history.
     History(history::Arguments),
+    /// Measure a node under load, and verify every stream.
+    Bench(bench::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
     /// Print the version, the commit and the compiler.

@@ -359,6 +359,83 @@ fn published_lines_are_heard_and_kept() {
     served.child.wait().unwrap();
 }
 
+/// The whole chain of point 1 of the README, small: a node as a child, subscribers, publishers, figures, summary.
+#[test]
+fn the_demo_shows_figures_and_ends_with_a_summary() {
+    let mut demo = crore(&["demo", "--clients", "50", "--rate", "100"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let page = lines.find(|line| line.contains("Live page")).unwrap();
+    let operators = page
+        .rsplit("http://")
+        .next()
+        .unwrap()
+        .trim_end_matches('/')
+        .to_owned();
+    let shown = lines
+        .find(|line| line.contains("50/50") && line.contains("latency min"))
+        .unwrap();
+    assert!(shown.contains("gaps 0  faults 0"), "{shown}");
+    let metrics = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert!(Served::ask(&operators, metrics).contains("crore_subscriptions 5"));
+    let number = demo.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "INT", &number])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let rest: Vec<String> = lines.collect();
+    assert!(
+        rest.iter()
+            .any(|line| line.contains("Gaps: 0. Lost, repeated or out of order: 0.")),
+        "{rest:?}"
+    );
+    assert_eq!(demo.wait().unwrap().code(), Some(130));
+    // The node has ended with the demo.
+    assert!(TcpStream::connect(operators).is_err());
+}
+
+#[test]
+fn a_bench_runs_against_a_node() {
+    let mut served = Served::start(&[]);
+    let url = format!("ws://{}", served.clients);
+    let ended = run(&["bench", "pub", "--help"]);
+    assert_eq!(ended.status.code(), Some(0));
+    let arguments = [
+        "bench",
+        "sub",
+        "--url",
+        &url,
+        "--clients",
+        "20",
+        "--topics",
+        "b/{1..20}",
+    ];
+    let mut bench = crore(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(bench.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    assert!(lines.next().is_some());
+    let number = bench.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "INT", &number])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(lines.count() > 0, "no report");
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+}
+
 #[test]
 fn without_a_node_pub_gives_up() {
     let free = TcpListener::bind("127.0.0.1:0")

@@ -1,5 +1,6 @@
 //! The commands, one file for each.
 
+pub mod bench;
 pub mod completion;
 pub mod config;
 mod connection;
@@ -25,6 +26,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Publish(arguments) => publish::run(&arguments),
         Command::Subscribe(arguments) => subscribe::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
+        Command::Bench(arguments) => bench::run(arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),

@@ -388,7 +388,9 @@ fn count(figures: &mut Figures, total: &Tally) {
     figures.all = latencies(&total.latency);
     figures.gaps = total.gaps;
     let faults = &total.faults;
-    figures.faults = faults.lost + faults.repeated + faults.out_of_order + faults.proof_failed;
+    // A message that comes late takes its loss back, so that for a moment more may have come back than were missed.
+    let lost = u64::try_from(faults.lost).unwrap_or(0);
+    figures.faults = lost + faults.repeated + faults.out_of_order + faults.proof_failed;
     figures.failed = total.connects_failed + total.disconnects;
 }
 
