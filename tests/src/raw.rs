@@ -175,7 +175,7 @@ impl Raw {
 
     /// The end of what was received and not yet taken.
     fn text(&self) -> String {
-        let start = self.received.len().saturating_sub(2_000);
+        let start = self.received.len().saturating_sub(300);
         String::from_utf8_lossy(&self.received[start..]).into_owned()
     }
 }

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::process::{Ended, Process};
 use crate::tools;
 
+/// For tests that move megabytes. On loopback a segment holds 64 KiB: the default send buffer has room for one, so
+/// that each waits for the receiver's delayed acknowledgement, 40 to 200 ms. No real network does that.
+pub const WIDE_SEND_BUFFER: &str = "[listen]\nsocket_send_bytes = \"512KiB\"\n";
+
 /// A running `crore serve`. Dropping it kills it.
 #[derive(Debug)]
 pub struct Server {

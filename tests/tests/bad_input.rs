@@ -7,7 +7,7 @@ use std::time::Duration;
 use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
 use end_to_end::raw::Raw;
-use end_to_end::server::Server;
+use end_to_end::server::{Server, WIDE_SEND_BUFFER};
 
 /// Limits small enough to reach.
 const TIGHT: &str = r#"
@@ -255,7 +255,7 @@ fn a_full_node_refuses_new_topics_only() {
 
 #[test]
 fn a_reader_that_stands_still_harms_nobody() {
-    let server = Server::start();
+    let server = Server::with_configuration(WIDE_SEND_BUFFER);
     let mut idle = Raw::connect(&server.clients);
     idle.send(b"GET /events?topic=flood HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n");
     idle.read_until(b"\r\n\r\n");

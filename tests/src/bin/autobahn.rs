@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use end_to_end::server::Server;
+use end_to_end::server::{Server, WIDE_SEND_BUFFER};
 use end_to_end::tools;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let url = std::env::args().nth(1);
     let verdict = match &url {
         Some(url) => run(url),
-        None => run(&Server::start().ws_url("/echo")),
+        None => run(&Server::with_configuration(WIDE_SEND_BUFFER).ws_url("/echo")),
     };
     match verdict {
         Ok(true) => ExitCode::SUCCESS,

@@ -15,7 +15,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node", &["stdx", "wire", "log", "broker", "net"]),
     ("client", &["stdx", "wire", "net"]),
     ("bench", &["stdx", "wire", "net", "client"]),
-    ("sim", &["stdx", "wire", "log", "broker", "net", "node"]),
+    (
+        "sim",
+        &["stdx", "wire", "log", "broker", "net", "node", "client"],
+    ),
     (
         "crore",
         &["stdx", "wire", "broker", "net", "node", "client", "bench"],
