@@ -40,7 +40,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 /// One in so many clients connects first.
 const FIRST_PART: u64 = 5;
 /// With fewer further connections the slope says nothing.
-const SLOPE_CONNECTIONS_MIN: u64 = 1_000;
+const SLOPE_CONNECTIONS_MIN: u64 = 4_000;
 
 /// How much of everything.
 #[derive(Debug, clap::Args)]
@@ -96,7 +96,6 @@ struct Demo {
     next_refresh: Instant,
     last_cpu_s: f64,
     last_refresh: Instant,
-    connecting_s: f64,
 }
 
 /// The node at rest.
@@ -162,7 +161,6 @@ impl Demo {
                 .map(|seconds| now + Duration::from_secs(seconds)),
             next_refresh: now + REFRESH,
             last_refresh: now,
-            connecting_s: 0.0,
         })
     }
 
@@ -265,11 +263,8 @@ impl Demo {
         self.last_refresh = now;
         let figures = &mut self.figures;
         figures.elapsed_s = now.duration_since(self.began).as_secs();
-        if received.interval.connects > 0 {
-            self.connecting_s += span_s;
-        }
         figures.connect_rate = received.interval.connects as f64 / span_s;
-        figures.connect_rate_mean = received.total.connects as f64 / self.connecting_s.max(span_s);
+        figures.connect_rate_peak = figures.connect_rate_peak.max(figures.connect_rate);
         figures.in_rate =
             published.map_or(0.0, |published| published.interval.sent as f64 / span_s);
         figures.out_rate = received.interval.received as f64 / span_s;

@@ -32,8 +32,8 @@ pub struct Figures {
     pub connections: u64,
     /// Connections made in the last second.
     pub connect_rate: f64,
-    /// Mean rate over the whole time of connecting.
-    pub connect_rate_mean: f64,
+    /// Most connections made in one second.
+    pub connect_rate_peak: f64,
     /// Messages published in the last second.
     pub in_rate: f64,
     /// Messages received by subscribers in the last second.
@@ -128,10 +128,10 @@ impl Panel {
                 figures.doing
             ),
             format!(
-                "{}{} /s now, {} /s mean",
+                "{}{} /s now, {} /s at most",
                 label("connect rate"),
                 grouped(figures.connect_rate.round() as u64),
-                grouped(figures.connect_rate_mean.round() as u64)
+                grouped(figures.connect_rate_peak.round() as u64)
             ),
             format!(
                 "{}{} /s in, {} /s out, {} in all",
@@ -159,11 +159,11 @@ impl Panel {
 /// The summary at the end.
 pub fn summary(figures: &Figures) -> String {
     format!(
-        "After {} s: {} connections ({} connects/s), {} messages received.\n\
+        "After {} s: {} connections (up to {} connects/s), {} messages received.\n\
          Latency: {}.\nMemory: {}.\nGaps: {}. Lost, repeated or out of order: {}. Connects failed or lost: {}.",
         figures.elapsed_s,
         grouped(figures.connections),
-        grouped(figures.connect_rate_mean.round() as u64),
+        grouped(figures.connect_rate_peak.round() as u64),
         grouped(figures.received),
         latencies(&figures.all),
         memory(figures),
@@ -195,7 +195,7 @@ fn one_line(figures: &Figures) -> String {
 fn memory(figures: &Figures) -> String {
     match (figures.connection_bytes, figures.memory_bytes) {
         (Some(bytes), Some(all)) => format!(
-            "{} bytes per connection ({:.1} MiB in all before the first message; user space of the node)",
+            "{} bytes per connection; {:.1} MiB in all (user space, before messages)",
             grouped(bytes),
             all as f64 / f64::from(1 << 20)
         ),
