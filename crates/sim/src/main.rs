@@ -1,2 +1,172 @@
-//! sim
-fn main() {}
+//! `sim`: runs worlds and says what went wrong in them.
+//!
+//! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim --mutations N` says after
+//! how many worlds each planted bug is found.
+
+use sim::{Mutation, Options, Outcome, Scale};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(text) => {
+            eprintln!("{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--big] [--mutations N] [--keep-going]");
+            return ExitCode::from(2);
+        }
+    };
+    match arguments.mutations {
+        Some(budget) => find_mutations(&arguments, budget),
+        None => sweep(&arguments),
+    }
+}
+
+struct Arguments {
+    seeds: u64,
+    first: u64,
+    tracing: bool,
+    scale: Scale,
+    mutations: Option<u64>,
+    keep_going: bool,
+}
+
+impl Arguments {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+        let mut arguments = Arguments {
+            seeds: 100,
+            first: 1,
+            tracing: false,
+            scale: Scale::Small,
+            mutations: None,
+            keep_going: false,
+        };
+        while let Some(word) = words.next() {
+            let mut number = || {
+                let text = words.next().unwrap_or_default();
+                text.parse::<u64>().map_err(|_| format!("{word} needs a number"))
+            };
+            match word.as_str() {
+                "--seeds" => arguments.seeds = number()?,
+                "--first" => arguments.first = number()?,
+                "--seed" => (arguments.first, arguments.seeds) = (number()?, 1),
+                "--mutations" => arguments.mutations = Some(number()?),
+                "--trace" => arguments.tracing = true,
+                "--big" => arguments.scale = Scale::Big,
+                "--keep-going" => arguments.keep_going = true,
+                _ => return Err(format!("unknown: {word}")),
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            scale: self.scale,
+            tracing: self.tracing,
+            mutation: None,
+        }
+    }
+}
+
+fn sweep(arguments: &Arguments) -> ExitCode {
+    let began = Instant::now();
+    let (mut failed, mut deliveries, mut publications, mut holes, mut turns) = (0, 0, 0, 0, 0);
+    let mut reached = sim::world::Reached::default();
+    let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for seed in arguments.first..arguments.first + arguments.seeds {
+        let result = catch_unwind(AssertUnwindSafe(|| sim::run(seed, arguments.options())));
+        let Ok(outcome) = result else {
+            failed += 1;
+            println!("seed {seed}: panicked");
+            if arguments.keep_going {
+                continue;
+            }
+            return ExitCode::FAILURE;
+        };
+        deliveries += outcome.deliveries;
+        publications += outcome.publications;
+        holes += outcome.holes;
+        turns += outcome.turns;
+        reached += outcome.reached;
+        if arguments.tracing && outcome.failure.is_none() {
+            println!("seed {seed}: {:016x}, no failure", outcome.hash);
+        }
+        if let Some(failure) = &outcome.failure {
+            failed += 1;
+            let kind: String = failure.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+            let entry = kinds.entry(kind).or_insert((0, seed));
+            entry.0 += 1;
+            if !arguments.keep_going {
+                tell(seed, arguments);
+                break;
+            }
+        }
+    }
+    for (kind, (count, seed)) in &kinds {
+        println!("{count:>5} x (first: seed {seed}) {kind}");
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{} worlds in {seconds:.1} s ({:.0} a minute): {publications} publications, {deliveries} deliveries, {holes} gaps, {turns} turns",
+        arguments.seeds,
+        arguments.seeds as f64 * 60.0 / seconds
+    );
+    println!("{reached:?}");
+    println!("{failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+/// Runs a failed world once more, with its clients' doings.
+fn tell(seed: u64, arguments: &Arguments) {
+    let outcome = sim::run(
+        seed,
+        Options {
+            tracing: true,
+            ..arguments.options()
+        },
+    );
+    tell_outcome(&outcome);
+}
+
+fn tell_outcome(outcome: &Outcome) {
+    if let Some(failure) = &outcome.failure {
+        println!("seed {}, at {} ms, client {:?}: {}", outcome.seed, failure.at_ms, failure.client, failure.text);
+        for note in &outcome.notes {
+            println!("  {note}");
+        }
+    }
+}
+
+fn find_mutations(arguments: &Arguments, budget: u64) -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = 0;
+    for mutation in Mutation::ALL {
+        let began = Instant::now();
+        let found = find(mutation, arguments.first, budget);
+        let seconds = began.elapsed().as_secs_f64();
+        match found {
+            Some((worlds, text)) => println!("{mutation:?}: found in world {worlds}, {seconds:.2} s: {text}"),
+            None => {
+                missed += 1;
+                println!("{mutation:?}: not found in {budget} worlds, {seconds:.2} s");
+            }
+        }
+    }
+    ExitCode::from(u8::from(missed > 0))
+}
+
+fn find(mutation: Mutation, first: u64, budget: u64) -> Option<(u64, String)> {
+    (first..first + budget).find_map(|seed| {
+        let options = Options {
+            mutation: Some(mutation),
+            ..Options::default()
+        };
+        let text = match catch_unwind(AssertUnwindSafe(|| sim::run(seed, options))) {
+            Ok(outcome) => outcome.failure?.text,
+            Err(_) => "an assertion of the node".to_owned(),
+        };
+        Some((seed - first + 1, text))
+    })
+}

@@ -1,0 +1,109 @@
+//! The simulated mailboxes: first in, first out for each pair of shards, as late as the seed wants, in any order
+//! between pairs.
+
+use crate::faults::MailFaults;
+use crate::mutation::Saboteur;
+use crate::network::fold;
+use node::mailbox::{Mailbox, Post};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use stdx::prng::Prng;
+
+/// All mailboxes of a node.
+pub struct Mesh {
+    shards: usize,
+    /// By `from * shards + to`: when each batch is there, and the batch.
+    queues: Vec<VecDeque<(u64, Post)>>,
+    random: Prng,
+    /// What goes wrong.
+    pub faults: MailFaults,
+    /// Virtual milliseconds.
+    pub now_ms: u64,
+    /// Everything that crossed, folded.
+    pub hash: u64,
+    /// Letters and requests that crossed.
+    pub posts: u64,
+    pub(crate) saboteur: Saboteur,
+}
+
+impl Mesh {
+    /// Empty mailboxes between so many shards.
+    pub fn new(shards: usize, random: Prng, faults: MailFaults, saboteur: Saboteur) -> Mesh {
+        Mesh {
+            shards,
+            queues: (0..shards * shards).map(|_| VecDeque::new()).collect(),
+            random,
+            faults,
+            now_ms: 0,
+            hash: 0,
+            posts: 0,
+            saboteur,
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, post: Post) {
+        let post = self.saboteur.on_post(to as u16, post);
+        let len = match &post {
+            Post::Requests { requests, .. } => requests.len(),
+            Post::Letters { letters, .. } => letters.len(),
+            Post::Control(_) => 0,
+        };
+        self.posts += len as u64;
+        self.hash = fold(
+            self.hash,
+            (from as u64) << 48 | (to as u64) << 32 | len as u64,
+        );
+        let queue = &mut self.queues[from * self.shards + to];
+        let delay = self.random.below(self.faults.delay_ms_max + 1);
+        let after = queue.back().map_or(0, |(due, _)| *due);
+        queue.push_back(((self.now_ms + delay).max(after), post));
+    }
+
+    fn receive(&mut self, to: usize, posts: &mut Vec<Post>) {
+        let mut senders: Vec<usize> = (0..self.shards).collect();
+        self.random.shuffle(&mut senders);
+        for from in senders {
+            let queue = &mut self.queues[from * self.shards + to];
+            while queue.front().is_some_and(|(due, _)| *due <= self.now_ms) {
+                if self.random.chance(self.faults.late) {
+                    break;
+                }
+                posts.extend(queue.pop_front().map(|(_, post)| post));
+            }
+        }
+    }
+
+    /// When the next batch for a shard is there.
+    pub fn due_ms(&self, to: usize) -> Option<u64> {
+        (0..self.shards)
+            .filter_map(|from| self.queues[from * self.shards + to].front())
+            .map(|(due, _)| *due)
+            .min()
+    }
+}
+
+/// One shard's mailbox.
+pub struct SimMailbox {
+    mesh: Rc<RefCell<Mesh>>,
+    shard: usize,
+}
+
+impl SimMailbox {
+    /// The mailbox of one shard.
+    pub fn new(mesh: Rc<RefCell<Mesh>>, shard: usize) -> SimMailbox {
+        SimMailbox { mesh, shard }
+    }
+}
+
+impl Mailbox for SimMailbox {
+    fn send(&mut self, to: u16, post: Post) {
+        self.mesh
+            .borrow_mut()
+            .send(self.shard, usize::from(to), post);
+    }
+
+    fn receive(&mut self, posts: &mut Vec<Post>) {
+        self.mesh.borrow_mut().receive(self.shard, posts);
+    }
+}

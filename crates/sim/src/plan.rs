@@ -1,0 +1,172 @@
+//! A world's shape, drawn from its seed: the node's settings, its topics, its clients and what goes wrong.
+
+use crate::faults::{ClientFaults, MailFaults, NetFaults};
+use broker::filters::FilterTrie;
+use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::topic::Filter;
+use std::sync::Arc;
+use stdx::prng::Prng;
+
+/// The log's life in every world; positions of other epochs are the clients' invention.
+pub const EPOCH: u64 = 70;
+
+/// How large worlds are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scale {
+    /// A few clients, a few seconds.
+    #[default]
+    Small,
+    /// Thousands of clients.
+    Big,
+}
+
+/// One world.
+pub struct Plan {
+    /// Where it comes from.
+    pub seed: u64,
+    /// What the node is told.
+    pub settings: Arc<Settings>,
+    /// Names of all topics.
+    pub topics: Vec<String>,
+    /// Filters that clients subscribe to.
+    pub filters: Vec<String>,
+    /// Clients of all kinds.
+    pub clients: usize,
+    /// How long clients act and faults last, in virtual milliseconds.
+    pub active_ms: u64,
+    /// Mean time between a client's actions.
+    pub pace_ms: u64,
+    /// Nothing is evicted, limited or refused: then no gap may be announced at all.
+    pub lossless: bool,
+    /// Bytes of segments for all homes together; small as a fault.
+    pub memory_bytes: usize,
+    /// Chance that an allocation of memory is refused though there is room.
+    pub memory_refusals: f64,
+    /// The wall clock jumps.
+    pub clock_jumps: bool,
+    /// The largest padding of a payload.
+    pub payload_bytes_max: u64,
+    /// Chance that a publication is retained.
+    pub retain: f64,
+    /// Of the network.
+    pub net: NetFaults,
+    /// Of the mailboxes.
+    pub mail: MailFaults,
+    /// Of clients.
+    pub client: ClientFaults,
+}
+
+impl Plan {
+    /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses mailboxes.
+    pub fn draw(seed: u64, scale: Scale, crossing: bool) -> Plan {
+        let mut random = Prng::new(seed);
+        let mut edges = random.between(1, 4) as u16;
+        let mut homes = random.between(1, u64::from(edges)) as u16;
+        if crossing {
+            edges = random.between(2, 4) as u16;
+            homes = 1;
+        }
+        let big = scale == Scale::Big;
+        let lossless = random.chance(0.5);
+        let topics_count = if big { 400 } else { random.between(1, 10) };
+        let topics = (0..topics_count)
+            .map(|number| match number % 3 {
+                0 => format!("a/{number}"),
+                1 => format!("b/{}/x", number / 2),
+                _ => format!("topic-{number}"),
+            })
+            .collect();
+        let settings = draw_settings(&mut random, edges, homes, lossless, big);
+        let memory_is_short = !lossless && random.chance(0.3);
+        Plan {
+            seed,
+            settings: Arc::new(settings),
+            topics,
+            filters: ["a/+", "#", "b/#", "+/2/x", "+"].map(String::from).into(),
+            clients: if big {
+                random.between(1_500, 4_000) as usize
+            } else {
+                random.between(2, 9) as usize
+            },
+            active_ms: if big { 1_500 } else { random.between(300, 3_000) },
+            pace_ms: if big { 700 } else { [3, 15, 60][random.below(3) as usize] },
+            lossless,
+            memory_bytes: if memory_is_short { 64 << 10 } else { 64 << 20 },
+            memory_refusals: if memory_is_short { 0.2 } else { 0.0 },
+            clock_jumps: !lossless && random.chance(0.3),
+            payload_bytes_max: [0, 100, 1_500, 20_000][random.below(if big { 2 } else { 4 }) as usize],
+            retain: [0.0, 0.0, 0.2][random.below(3) as usize],
+            net: NetFaults::draw(&mut random),
+            mail: MailFaults::draw(&mut random),
+            client: ClientFaults::draw(&mut random),
+        }
+    }
+
+    /// The partition of a topic.
+    pub fn partition(&self, topic: usize) -> u32 {
+        self.settings.locate(&self.topics[topic]).1
+    }
+
+    /// The topic of a name.
+    pub fn topic(&self, name: &str) -> Option<usize> {
+        self.topics.iter().position(|topic| topic == name)
+    }
+}
+
+fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big: bool) -> Settings {
+    let mut pick = |choices: [u32; 3]| choices[random.below(3) as usize];
+    let limits = Limits {
+        outbox_len_max: pick([2, 10, 256]),
+        outbox_bytes_max: 4 << 20,
+        pinned_bytes_max: 64 << 20,
+        ring_bytes: pick([1, 64 << 10, 1 << 20]),
+        requests_inflight_max: pick([1, 5, 4_096]),
+        stream_credit_bytes: pick([200, 4_000, 8 << 20]),
+        turn_frames_max: pick([1, 4, 64]),
+        page_bytes: pick([1, 1_000, 64 << 10]),
+        page_records_max: pick([1, 7, 256]),
+        ping_interval_s: pick([0, 5, 60]),
+        subscriptions_per_session_max: 100,
+        ..Limits::default()
+    };
+    let mut log = LogSettings {
+        name: "memory".into(),
+        partitions_count: pick([1, 3, 6]),
+        first_partition: 0,
+        epoch: EPOCH,
+        log_bytes_max: 64 << 20,
+        age_max_ms: 1 << 40,
+        segment_bytes: pick([400, 4_000, 64 << 10]),
+        retained_bytes_max: 1 << 20,
+    };
+    let mut rule = RuleSettings {
+        log: 0,
+        history_messages_max: 1 << 30,
+        history_age_max_ms: 1 << 41,
+        message_bytes_max: 1 << 20,
+    };
+    if !lossless {
+        log.log_bytes_max = u64::from(pick([16 << 10, 100 << 10, 1 << 20])) * u64::from(homes);
+        log.age_max_ms = u64::from(pick([150, 1_500, 1 << 30]));
+        log.retained_bytes_max = u64::from(pick([300, 5_000, 1 << 20]));
+        rule.history_messages_max = pick([0, 5, 1 << 30]);
+        rule.history_age_max_ms = u64::from(pick([100, 1_000, 1 << 30]));
+    }
+    if big {
+        log.partitions_count = 16;
+    }
+    let mut rule_filters = FilterTrie::default();
+    if let Ok(all) = Filter::parse("#") {
+        rule_filters.insert(all, 0);
+    }
+    Settings {
+        edges_count: edges,
+        homes_count: homes,
+        logs: vec![log],
+        rules: vec![rule],
+        rule_filters,
+        limits,
+        node_name: "sim".into(),
+        allowed_origins: vec!["*".into()],
+    }
+}

@@ -1,0 +1,497 @@
+//! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
+
+use crate::client::{Client, Context, Phase};
+use crate::faults::MailFaults;
+use crate::mesh::{Mesh, SimMailbox};
+use crate::mutation::{Mutation, Saboteur};
+use crate::native::NativeClient;
+use crate::network::{Network, SimNet, fold};
+use crate::oracle::{Failure, Oracle};
+use crate::plan::{Plan, Scale};
+use broker::edge::Now;
+use log::{HeapMemory, Memory, MemoryRefused};
+use node::reactor::{Clock, Reactor, ReactorParts};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use stdx::chunk::ChunkWriter;
+use stdx::prng::Prng;
+
+/// Virtual time at a world's start, since 1970, in milliseconds.
+const START_UNIX_MS: u64 = 1_700_000_000_000;
+/// After the faults everything must have come within so long.
+const CALM_MS_MAX: u64 = 90_000;
+/// Steps of one world, so that one that never rests ends.
+const STEPS_MAX: u64 = 40_000_000;
+
+/// What a run of one world gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Folded from all that crossed network and mailboxes: the same seed gives the same.
+    pub hash: u64,
+    /// What went wrong first.
+    pub failure: Option<Failure>,
+    /// The last doings of the client concerned.
+    pub notes: Vec<String>,
+    /// Messages judged.
+    pub deliveries: u64,
+    /// Publications.
+    pub publications: u64,
+    /// Announced holes judged.
+    pub holes: u64,
+    /// Turns of all reactors.
+    pub turns: u64,
+    /// Letters and requests that crossed mailboxes.
+    pub posts: u64,
+    /// How often the planted bug struck.
+    pub strikes: u32,
+    /// What came about, so that a sweep shows what it reached.
+    pub reached: Reached,
+}
+
+/// Sums of the node's counters, to see what a sweep exercised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reached {
+    /// Subscriptions that fell behind the ring.
+    pub lagging: u64,
+    /// Pages read.
+    pub pages: u64,
+    /// Streams out of credit.
+    pub streams_lagged: u64,
+    /// Streams that lost records to eviction.
+    pub stream_gaps: u64,
+    /// Segments evicted.
+    pub evicted_segments: u64,
+    /// Topics forgotten.
+    pub forgotten: u64,
+    /// Refusals of homes.
+    pub refused: u64,
+    /// Messages for filters left out.
+    pub skipped: u64,
+    /// Connections closed for being slow.
+    pub slow_closed: u64,
+}
+
+impl std::ops::AddAssign for Reached {
+    fn add_assign(&mut self, other: Reached) {
+        self.lagging += other.lagging;
+        self.pages += other.pages;
+        self.streams_lagged += other.streams_lagged;
+        self.stream_gaps += other.stream_gaps;
+        self.evicted_segments += other.evicted_segments;
+        self.forgotten += other.forgotten;
+        self.refused += other.refused;
+        self.skipped += other.skipped;
+        self.slow_closed += other.slow_closed;
+    }
+}
+
+/// How to run a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// How large.
+    pub scale: Scale,
+    /// A planted bug.
+    pub mutation: Option<Mutation>,
+    /// Keep the clients' doings as text.
+    pub tracing: bool,
+}
+
+#[derive(Clone)]
+struct SimClock(Rc<Cell<Now>>);
+
+impl Clock for SimClock {
+    fn now(&mut self) -> Now {
+        self.0.get()
+    }
+}
+
+/// Heap memory that is refused now and then.
+struct SimMemory {
+    heap: HeapMemory,
+    refusals: Rc<Cell<f64>>,
+    random: Prng,
+}
+
+impl Memory for SimMemory {
+    fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused> {
+        if self.random.chance(self.refusals.get()) {
+            return Err(MemoryRefused { capacity });
+        }
+        self.heap.allocate(capacity)
+    }
+
+    fn release(&mut self, id: u64) {
+        self.heap.release(id);
+    }
+}
+
+struct World {
+    plan: Plan,
+    random: Prng,
+    network: Rc<RefCell<Network>>,
+    mesh: Rc<RefCell<Mesh>>,
+    clock: Rc<Cell<Now>>,
+    memory_refusals: Rc<Cell<f64>>,
+    reactors: Vec<Reactor<SimNet, SimMailbox, SimClock>>,
+    clients: Vec<Box<dyn Client>>,
+    timers: BTreeSet<(u64, usize)>,
+    timer_of: Vec<Option<u64>>,
+    ready: Vec<usize>,
+    is_ready: Vec<bool>,
+    oracle: Oracle,
+    phase: Phase,
+    now_ms: u64,
+    steps: u64,
+    turns: u64,
+    hash: u64,
+}
+
+/// Runs the world of a seed from its beginning to its end.
+pub fn run(seed: u64, options: Options) -> Outcome {
+    let mut world = World::new(seed, options);
+    world.live();
+    world.outcome()
+}
+
+impl World {
+    fn new(seed: u64, options: Options) -> World {
+        let plan = Plan::draw(seed, options.scale, options.mutation.is_some());
+        let mut random = Prng::new(seed ^ 0x0051_6d00);
+        let edges = usize::from(plan.settings.edges_count);
+        let network = Rc::new(RefCell::new(Network::new(
+            edges,
+            random.fork(),
+            plan.net,
+            Saboteur::new(options.mutation, seed),
+        )));
+        let mesh = Rc::new(RefCell::new(Mesh::new(
+            edges,
+            random.fork(),
+            plan.mail,
+            Saboteur::new(options.mutation, seed),
+        )));
+        let clock = Rc::new(Cell::new(Now {
+            monotonic_ms: 1_000,
+            unix_ms: START_UNIX_MS,
+        }));
+        let memory_refusals = Rc::new(Cell::new(plan.memory_refusals));
+        let homes = usize::from(plan.settings.homes_count);
+        let reactors = (0..edges)
+            .map(|shard| {
+                Reactor::new(ReactorParts {
+                    net: SimNet::new(network.clone(), shard),
+                    mailbox: SimMailbox::new(mesh.clone(), shard),
+                    clock: SimClock(clock.clone()),
+                    id: shard as u16,
+                    settings: plan.settings.clone(),
+                    memory: Box::new(SimMemory {
+                        heap: HeapMemory::new(plan.memory_bytes / homes),
+                        refusals: memory_refusals.clone(),
+                        random: random.fork(),
+                    }),
+                    hash_seed: (seed, !seed),
+                })
+            })
+            .collect();
+        let mut clients: Vec<Box<dyn Client>> = Vec::new();
+        clients.push(Box::new(NativeClient::auditor(0, &plan, &mut random)));
+        for id in 1..=plan.clients {
+            clients.push(crate::kinds::draw(id, &plan, &mut random));
+        }
+        let mut oracle = Oracle::default();
+        oracle.tracing = options.tracing;
+        let count = clients.len();
+        World {
+            plan,
+            random,
+            network,
+            mesh,
+            clock,
+            memory_refusals,
+            reactors,
+            clients,
+            timers: BTreeSet::new(),
+            timer_of: vec![None; count],
+            ready: (0..count).collect(),
+            is_ready: vec![true; count],
+            oracle,
+            phase: Phase::Active,
+            now_ms: 1_000,
+            steps: 0,
+            turns: 0,
+            hash: seed,
+        }
+    }
+
+    fn live(&mut self) {
+        self.set_now(1_000);
+        let end_ms = self.now_ms + self.plan.active_ms;
+        self.advance(end_ms, false);
+        self.calm();
+        let end_ms = self.now_ms + CALM_MS_MAX;
+        self.advance(end_ms, true);
+        self.judge_convergence();
+        for client in &mut self.clients {
+            client.finish(&mut self.oracle);
+        }
+        if self.oracle.failure.is_none() {
+            self.oracle.judge(&self.plan);
+        }
+        self.leave();
+    }
+
+    /// No faults and no actions from here on.
+    fn calm(&mut self) {
+        self.phase = Phase::Calm;
+        self.network.borrow_mut().faults.calm();
+        self.mesh.borrow_mut().faults = MailFaults {
+            delay_ms_max: 0,
+            late: 0.0,
+        };
+        self.memory_refusals.set(0.0);
+        self.wake_all();
+    }
+
+    fn leave(&mut self) {
+        if self.oracle.failure.is_some() {
+            return;
+        }
+        self.phase = Phase::Leaving;
+        self.wake_all();
+        // Closing handshakes, the last releases, and the sweep that sees lost peers.
+        let end_ms = self.now_ms + 30_000;
+        self.advance(end_ms, false);
+        for reactor in &self.reactors {
+            let edge = reactor.edge().statistics();
+            let gauges = [
+                ("connections", edge.connections),
+                ("subscriptions", edge.subscriptions),
+                ("filters", edge.filters),
+                ("native sessions", edge.native_sessions),
+                ("event streams", edge.event_streams),
+                ("pinned bytes", edge.pinned_bytes),
+            ];
+            let home = reactor.home().map(|home| home.statistics()).unwrap_or_default();
+            let of_home = [
+                ("indexes", home.indexes),
+                ("filters of the home", home.filters),
+                ("lagging streams", home.lagging_streams),
+            ];
+            for (name, value) in gauges.into_iter().chain(of_home) {
+                if value != 0 {
+                    self.oracle.fail(None, format!("everybody has left, and {name} is {value}"));
+                }
+            }
+        }
+        let links = self.network.borrow().links_count();
+        if links > 0 {
+            self.oracle.fail(None, format!("everybody has left, and {links} connections are there"));
+        }
+    }
+
+    fn wake_all(&mut self) {
+        for client in 0..self.clients.len() {
+            self.make_ready(client);
+        }
+    }
+
+    fn make_ready(&mut self, client: usize) {
+        if !std::mem::replace(&mut self.is_ready[client], true) {
+            self.ready.push(client);
+        }
+    }
+
+    fn set_now(&mut self, now_ms: u64) {
+        let mut now = self.clock.get();
+        let passed = now_ms.saturating_sub(now.monotonic_ms);
+        now.monotonic_ms = now_ms;
+        now.unix_ms += passed;
+        if self.plan.clock_jumps && self.phase == Phase::Active && passed > 0 && self.random.chance(0.01) {
+            let jump = self.random.below(4_000);
+            now.unix_ms = (now.unix_ms + jump).saturating_sub(2_000);
+        }
+        self.clock.set(now);
+        self.now_ms = now_ms;
+        self.network.borrow_mut().now_ms = now_ms;
+        self.mesh.borrow_mut().now_ms = now_ms;
+        self.oracle.now_ms = now_ms;
+    }
+
+    /// Lets things happen until `end_ms`, or until everything is settled.
+    fn advance(&mut self, end_ms: u64, until_settled: bool) {
+        let mut runnable = Vec::new();
+        while self.oracle.failure.is_none() {
+            self.steps += 1;
+            if self.steps > STEPS_MAX {
+                self.oracle.fail(None, "the world never rests".into());
+            }
+            self.collect_notified();
+            while let Some((at, client)) = self.timers.first().copied()
+                && at <= self.now_ms
+            {
+                self.timers.pop_first();
+                self.timer_of[client] = None;
+                self.make_ready(client);
+            }
+            runnable.clear();
+            for shard in 0..self.reactors.len() {
+                let has_mail = self.mesh.borrow().due_ms(shard).is_some_and(|due| due <= self.now_ms);
+                if has_mail || self.turns < 4 || self.network.borrow().has_work(shard) {
+                    runnable.push(shard);
+                }
+            }
+            let choices = runnable.len() + self.ready.len().min(8);
+            if choices == 0 {
+                if until_settled && self.is_settled() {
+                    return;
+                }
+                let Some(next) = self.next_ms() else {
+                    return;
+                };
+                if next > end_ms {
+                    self.set_now(end_ms);
+                    return;
+                }
+                self.set_now(next.max(self.now_ms));
+                continue;
+            }
+            let choice = self.random.below(choices as u64) as usize;
+            match runnable.get(choice) {
+                Some(shard) => self.turn(*shard),
+                None => self.step_client(),
+            }
+            if self.random.chance(0.05) {
+                let later = self.now_ms + self.random.between(1, 3);
+                self.set_now(later);
+                if later >= end_ms {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn collect_notified(&mut self) {
+        let notified = std::mem::take(&mut self.network.borrow_mut().notified);
+        for client in &notified {
+            self.make_ready(*client);
+        }
+    }
+
+    fn next_ms(&self) -> Option<u64> {
+        let reactors = (0..self.reactors.len()).flat_map(|shard| {
+            [self.network.borrow().wake_at_ms(shard), self.mesh.borrow().due_ms(shard)]
+        });
+        let timer = self.timers.first().map(|(at, _)| *at);
+        reactors.flatten().chain(timer).min()
+    }
+
+    fn turn(&mut self, shard: usize) {
+        self.turns += 1;
+        self.hash = fold(self.hash, shard as u64);
+        if let Err(error) = self.reactors[shard].turn() {
+            self.oracle.fail(None, format!("edge {shard}: {error}"));
+        }
+        let edge = self.reactors[shard].edge().statistics();
+        let limits = &self.plan.settings.limits;
+        let pinned_max = limits.pinned_bytes_max + u64::from(limits.outbox_bytes_max);
+        if edge.pinned_bytes > pinned_max {
+            self.oracle.fail(None, format!("edge {shard} pins {} bytes", edge.pinned_bytes));
+        }
+        if self.turns.is_multiple_of(64)
+            && let Some(home) = self.reactors[shard].home()
+        {
+            let home = home.statistics();
+            let log = &self.plan.settings.logs[0];
+            if home.log_bytes > log.log_bytes_max || home.retained_bytes > log.retained_bytes_max {
+                self.oracle.fail(
+                    None,
+                    format!("home {shard} keeps {} and {} bytes", home.log_bytes, home.retained_bytes),
+                );
+            }
+        }
+    }
+
+    fn step_client(&mut self) {
+        let place = self.random.below(self.ready.len() as u64) as usize;
+        let client = self.ready.swap_remove(place);
+        self.is_ready[client] = false;
+        self.hash = fold(self.hash, client as u64 ^ 0xc11e);
+        let mut network = self.network.borrow_mut();
+        let mut context = Context {
+            network: &mut network,
+            oracle: &mut self.oracle,
+            plan: &self.plan,
+            phase: self.phase,
+            now_ms: self.now_ms,
+        };
+        let next = self.clients[client].step(&mut context);
+        drop(network);
+        if let Some(old) = self.timer_of[client].take() {
+            self.timers.remove(&(old, client));
+        }
+        match next {
+            Some(at) if at <= self.now_ms => self.make_ready(client),
+            Some(at) => {
+                self.timers.insert((at, client));
+                self.timer_of[client] = Some(at);
+            }
+            None => {}
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.clients.iter().all(|client| client.is_settled(&self.oracle).is_ok())
+    }
+
+    fn judge_convergence(&mut self) {
+        for (id, client) in self.clients.iter().enumerate() {
+            if let Err(text) = client.is_settled(&self.oracle) {
+                return self.oracle.fail(id, format!("{CALM_MS_MAX} ms after the last fault: {text}"));
+            }
+        }
+        for (shard, reactor) in self.reactors.iter().enumerate() {
+            let pinned = reactor.edge().statistics().pinned_bytes;
+            if pinned > 0 && self.oracle.failure.is_none() {
+                self.oracle.fail(None, format!("edge {shard} still pins {pinned} bytes"));
+            }
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let mut reached = Reached::default();
+        for reactor in &self.reactors {
+            let edge = reactor.edge().statistics();
+            let home = reactor.home().map(|home| home.statistics()).unwrap_or_default();
+            reached += Reached {
+                lagging: edge.lagging,
+                pages: edge.pages,
+                streams_lagged: home.lagged,
+                stream_gaps: home.stream_gaps,
+                evicted_segments: home.evicted_segments,
+                forgotten: home.forgotten,
+                refused: home.refused.total(),
+                skipped: edge.skipped,
+                slow_closed: edge.slow_closed,
+            };
+        }
+        let (network, mesh) = (self.network.borrow(), self.mesh.borrow());
+        let failure = self.oracle.failure.clone();
+        let concerned = failure.as_ref().and_then(|failure| failure.client);
+        Outcome {
+            seed: self.plan.seed,
+            hash: fold(fold(self.hash, network.hash), mesh.hash),
+            notes: concerned.map_or(Vec::new(), |client| self.oracle.notes(client).cloned().collect()),
+            failure,
+            deliveries: self.oracle.deliveries,
+            publications: self.oracle.publications.len() as u64,
+            holes: self.oracle.holes,
+            turns: self.turns,
+            posts: mesh.posts,
+            strikes: network.saboteur.strikes + mesh.saboteur.strikes,
+            reached,
+        }
+    }
+}
