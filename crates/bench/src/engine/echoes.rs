@@ -6,7 +6,7 @@
 use wire::websocket::Opcode;
 
 use super::native::send;
-use super::pool::{Protocol, Turn};
+use super::protocol::{Protocol, Turn};
 use super::sockets::{Incoming, Sockets};
 use crate::payload::{Clock, Header};
 use crate::verify::{Faults, Stream};

@@ -17,189 +17,40 @@
 //! # }
 //! ```
 
+mod config;
 mod echoes;
 mod native;
 mod plan;
 mod pool;
+mod protocol;
 mod publishers;
 mod sockets;
 mod streams;
 mod subscriptions;
 mod tally;
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use client::url::Endpoint;
 use net::Wake;
 use net::kernel::Waker;
 
 use crate::pacing::Pace;
-use crate::pattern::Pattern;
 use crate::payload::{Clock, HEADER_BYTES, seed_from_entropy};
 use crate::source::Sources;
 use crate::statistics::Sample;
-use pool::{Protocol, Shared, Worker};
+use pool::{Shared, Worker};
+use protocol::Protocol;
 use sockets::Sockets;
 use subscriptions::Share;
 
+pub use config::{Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport};
 pub use plan::Plan;
 pub use publishers::{Load, Order};
 pub use subscriptions::Topics;
 pub use tally::Tally;
-
-/// How subscribers receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Transport {
-    /// The native protocol over WebSocket.
-    #[default]
-    Ws,
-    /// Server-Sent Events.
-    Sse,
-    /// Long polls.
-    Http,
-}
-
-/// What all workloads need.
-#[derive(Clone, Debug)]
-pub struct Common {
-    /// Addresses of the nodes, in turn for each connection.
-    pub targets: Vec<SocketAddr>,
-    /// Host and port as the `Host` field has them; of the first URL.
-    pub host: String,
-    /// Path and query of the first URL.
-    pub target: String,
-    /// Source addresses; empty: the kernel chooses.
-    pub local_addresses: Vec<IpAddr>,
-    /// Connects per second over all workers; 0: as fast as it goes.
-    pub connect_rate: f64,
-    /// Worker threads; 0: as many as there are cores, or as the descriptor limit needs.
-    pub threads: u64,
-    /// Latencies of this first span are not recorded.
-    pub warm_up: Duration,
-    /// Seed of random choices.
-    pub seed: u64,
-}
-
-impl Common {
-    /// The defaults, for these URLs.
-    ///
-    /// # Errors
-    /// A URL that cannot be used, or whose host has no address.
-    pub fn new(urls: &[String]) -> anyhow::Result<Common> {
-        let mut targets = Vec::new();
-        let mut first = None;
-        for url in urls {
-            let endpoint = Endpoint::parse(url)?;
-            let address = (endpoint.host.as_str(), endpoint.port)
-                .to_socket_addrs()
-                .with_context(|| format!("`{url}`"))?
-                .next()
-                .with_context(|| format!("`{url}`: the host has no address"))?;
-            targets.push(address);
-            first.get_or_insert(endpoint);
-        }
-        let Some(first) = first else {
-            bail!("no URL was given")
-        };
-        Ok(Common {
-            targets,
-            host: first.authority(),
-            target: first.target,
-            local_addresses: Vec::new(),
-            connect_rate: 0.0,
-            threads: 0,
-            warm_up: Duration::ZERO,
-            seed: seed_from_entropy(),
-        })
-    }
-}
-
-/// A run of subscribers.
-#[derive(Clone, Debug)]
-pub struct SubscribersConfig {
-    /// Where and how.
-    pub common: Common,
-    /// The protocol.
-    pub transport: Transport,
-    /// How many.
-    pub clients: u64,
-    /// What they subscribe to.
-    pub topics: Topics,
-    /// So many clients keep their own latencies; 0: none.
-    pub sample: u64,
-}
-
-impl SubscribersConfig {
-    /// Native subscribers, one topic each, one to one.
-    pub fn new(common: Common, pattern: Pattern, clients: u64) -> SubscribersConfig {
-        let seed = common.seed;
-        SubscribersConfig {
-            common,
-            transport: Transport::Ws,
-            clients,
-            topics: Topics {
-                pattern,
-                choice: Default::default(),
-                per_client: 1,
-                seed,
-            },
-            sample: 0,
-        }
-    }
-}
-
-/// A run of publishers.
-#[derive(Clone, Debug)]
-pub struct PublishersConfig {
-    /// Where and how.
-    pub common: Common,
-    /// How many connections share the load.
-    pub connections: u64,
-    /// The load.
-    pub load: Load,
-}
-
-impl PublishersConfig {
-    /// One connection, payloads of 512 bytes, acknowledged.
-    pub fn new(common: Common, topics: Pattern, rate: f64) -> PublishersConfig {
-        PublishersConfig {
-            common,
-            connections: 1,
-            load: Load {
-                topics,
-                order: Order::default(),
-                rate,
-                size: 512,
-                acknowledge: true,
-                inflight_max: 1024,
-                clock: Clock::Monotonic,
-                publisher: seed_from_entropy() as u32,
-                count: 0,
-                warm_until_ns: 0,
-            },
-        }
-    }
-}
-
-/// A run of echo clients.
-#[derive(Clone, Debug)]
-pub struct EchoesConfig {
-    /// Where and how.
-    pub common: Common,
-    /// How many at first.
-    pub clients: u64,
-    /// How many there may ever be.
-    pub clients_max: u64,
-    /// Between two pings of one client.
-    pub every: Duration,
-    /// Bytes of a ping.
-    pub size: usize,
-}
 
 /// Subscribers: see [`Subscribers::start`].
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use wire::native::{
 };
 use wire::websocket::Opcode;
 
-use super::pool::{Protocol, Turn};
+use super::protocol::{Protocol, Turn};
 use super::sockets::{Incoming, Sockets, encode};
 use super::subscriptions::{Share, Subscriptions};
 use crate::verify::Faults;

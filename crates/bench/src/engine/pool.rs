@@ -7,7 +7,7 @@
 //! no buffer; one receive buffer per thread; a turn does a bounded amount of work; counters leave ten times a second.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::io::{ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, unshar
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 
+use super::protocol::{Outgoing, Protocol, Turn};
 use super::tally::Tally;
 use crate::pacing::Pace;
 use crate::payload::Clock;
@@ -36,89 +37,6 @@ const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
 const SETTLE_NS: u64 = 3_000_000_000;
 const RETRY_NS: u64 = 100_000_000;
 const RETRY_NS_MAX: u64 = 10_000_000_000;
-
-/// What the bytes of a worker's connections mean. Clients are named by their place in the worker, from 0.
-pub(super) trait Protocol: Send + 'static {
-    /// A connection is established: its first bytes.
-    fn begin(&mut self, place: u32, turn: &mut Turn<'_>);
-
-    /// Bytes came; answers how many were taken. The rest comes again with more behind it.
-    fn receive(
-        &mut self,
-        place: u32,
-        bytes: &mut [u8],
-        turn: &mut Turn<'_>,
-    ) -> Result<usize, String>;
-
-    /// The connection is gone.
-    fn lost(&mut self, place: u32, turn: &mut Turn<'_>);
-
-    /// Clients may have come or gone: the wanted number of this worker.
-    fn resize(&mut self, _clients: u32) {}
-
-    /// When [`Protocol::tick`] wants to be called, on the monotonic clock.
-    fn wake_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// Its time has come.
-    fn tick(&mut self, _turn: &mut Turn<'_>) {}
-
-    /// The owner wants to end: nothing new is begun.
-    fn end(&mut self) {}
-
-    /// Whether nothing is under way that a stop should wait for.
-    fn is_settled(&self) -> bool {
-        true
-    }
-}
-
-/// What a protocol may do during a call.
-pub(super) struct Turn<'a> {
-    /// Monotonic nanoseconds, read once per batch of bytes.
-    pub(super) now_ns: u64,
-    pub(super) tally: &'a mut Tally,
-    pub(super) random: &'a mut Prng,
-    outgoing: &'a mut Outgoing,
-    /// Set when the connection in question has finished its handshake.
-    opened: bool,
-}
-
-impl Turn<'_> {
-    /// Where to append bytes for the client; they leave when the call is over.
-    pub(super) fn to(&mut self, place: u32) -> &mut Vec<u8> {
-        if self
-            .outgoing
-            .marks
-            .last()
-            .is_none_or(|(last, _)| *last != place)
-        {
-            self.outgoing.marks.push((place, self.outgoing.bytes.len()));
-        }
-        &mut self.outgoing.bytes
-    }
-
-    /// The handshake of the client in question is over.
-    pub(super) fn opened(&mut self) {
-        self.opened = true;
-    }
-
-    /// Bytes that wait for sockets.
-    pub(super) fn backlog_bytes(&self) -> usize {
-        self.outgoing.backlog_bytes + self.outgoing.bytes.len()
-    }
-}
-
-/// Bytes on their way out.
-#[derive(Default)]
-struct Outgoing {
-    bytes: Vec<u8>,
-    /// Whose bytes begin where.
-    marks: Vec<(u32, usize)>,
-    /// What sockets did not take yet.
-    backlog: HashMap<u32, Vec<u8>>,
-    backlog_bytes: usize,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {

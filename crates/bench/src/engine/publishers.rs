@@ -11,7 +11,7 @@ use wire::native::{Attributes, ClientFrame, Hello, Reference, ServerFrame, encod
 use wire::websocket::Opcode;
 
 use super::native::send;
-use super::pool::{Protocol, Turn};
+use super::protocol::{Protocol, Turn};
 use super::sockets::{Incoming, Sockets};
 use crate::pacing::Pace;
 use crate::pattern::Pattern;

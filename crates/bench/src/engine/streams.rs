@@ -10,7 +10,7 @@ use wire::http::request::RequestWriter;
 use wire::http::{BodyPart, HeadLimits, HeadScan, Response};
 use wire::native::Position;
 
-use super::pool::{Protocol, Turn};
+use super::protocol::{Protocol, Turn};
 use super::subscriptions::{Share, Subscriptions};
 use crate::payload::Header;
 

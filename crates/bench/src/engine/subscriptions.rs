@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wire::native::Position;
 
-use super::pool::Turn;
+use super::protocol::Turn;
 use crate::choice::Choice;
 use crate::pattern::Pattern;
 use crate::payload::{Clock, Header, topic_hash};
