@@ -25,6 +25,8 @@ use wire::websocket::handshake::Upgrade;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub keep_alive: bool,
+    /// The request was HEAD: nothing may follow the head of the answer.
+    pub head_only: bool,
     /// The page's origin, when it is allowed and has to be named.
     pub origin: Option<Box<str>>,
 }
@@ -120,6 +122,7 @@ impl Edge {
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
         let mut answer = Answer {
             keep_alive: request.keep_alive() && !self.draining,
+            head_only: request.method == "HEAD",
             origin: None,
         };
         if let Err(fault) = self.http_request(index, &request, &mut answer) {
@@ -433,7 +436,7 @@ impl Edge {
         if status >= 400 {
             self.statistics.http_errors += 1;
         }
-        self.send_private(index, &out);
+        self.send_answer(index, answer, out);
         self.finish_answer(index, keep_alive);
     }
 
@@ -461,8 +464,18 @@ impl Edge {
             code: fault.code.name(),
         };
         problem.finish(writer);
-        self.send_private(index, &out);
+        self.send_answer(index, answer, out);
         self.finish_answer(index, keep_alive);
+    }
+
+    /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next answer.
+    fn send_answer(&mut self, index: u32, answer: &Answer, mut out: Vec<u8>) {
+        if answer.head_only
+            && let Some(end) = out.windows(4).position(|window| window == b"\r\n\r\n")
+        {
+            out.truncate(end + 4);
+        }
+        self.send_private(index, &out);
     }
 
     fn finish_answer(&mut self, index: u32, keep_alive: bool) {

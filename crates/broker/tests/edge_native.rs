@@ -1,0 +1,1151 @@
+//! Native sessions as scripts and transcripts: hello, subscriptions, replay, publishing, history, liveness, endings.
+//!
+//! `3<1 hi` is a message: offset, `prev`, payload; `!` marks a retained one. `LOST` and `AGAIN` would be what the proof of
+//! the protocol says.
+
+mod support;
+
+use support::{check, check_with};
+
+#[test]
+fn live() {
+    check(
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: subscribe 1 news
+            a: subscribed 1 through 7:0
+        b: publish 5 news hi
+            a: message 1 1<0 hi
+            b: published 5 7:1
+        b: publish 0 news quiet
+            a: message 1 2<1 quiet
+        b: publish 6 other x
+            b: published 6 7:3
+        b: publish 7 news again type text/plain tag k v tag k w
+            a: message 1 4<2 again type text/plain tag k v tag k w
+            b: published 7 7:4
+        b: publish 8 news empty
+            a: message 1 5<4 empty
+            b: published 8 7:5
+        b: subscribe 9 news
+            b: subscribed 9 through 7:5
+        b: publish 10 news hex:00ff80
+            a: message 1 6<5 3 bytes
+            b: published 10 7:6
+            b: message 9 6<5 3 bytes
+        a: reset
+        b: publish 11 news last
+            b: published 11 7:7
+            b: message 9 7<6 last
+        b: reset
+        count connections sessions subscriptions indexes
+            connections 0 sessions 0 subscriptions 0 indexes 0
+        ",
+    );
+}
+
+/// Frames may be sent before WELCOME, which is the first that comes back.
+#[test]
+fn pipelining_before_welcome() {
+    check(
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: ping 1
+            a: error connection hello_required
+            a: close 3504 hello_required
+            a: closed
+        b: connect ws
+            b: 101 crore.v1
+        b: hello 30
+            b: welcome ping 30s
+        b: hello 30
+            b: error connection hello_repeated
+            b: close 3500 protocol_error
+            b: closed
+        c: connect native
+            c: 101 crore.v1
+            c: welcome ping 60s
+        homes stop
+        c: subscribe 1 a, 2 b since 6:0, 3 c last 2
+        c: publish 1 a one
+        c: publish 2 a two
+        c: history 3 a
+        c: ping 9
+            c: pong 9
+        homes go
+            c: subscribed 1 through 7:0
+            c: subscribed 2 through 7:0
+            c: gap 2 0..0 UnknownEpoch
+            c: subscribed 3 through 7:0
+            c: published 1 7:1
+            c: message 1 1<0 one
+            c: published 2 7:2
+            c: message 1 2<1 two
+            c: history 3 head 2 [1<0 one, 2<1 two]
+        ",
+    );
+}
+
+/// Complete: whatever is missing is replayed, then live follows.
+#[test]
+fn since_complete() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..3
+        b: flood other 4..5
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news since 7:1, 2 other since 7:5, 3 none since 7:5
+            a: subscribed 1 through 7:1 replaying
+            a: subscribed 2 through 7:5
+            a: subscribed 3 through 7:5
+            a: message 1 2<1 2
+            a: message 1 3<2 3
+            a: caught-up 1 through 5
+        b: flood news 6..6
+            a: message 1 6<3 6
+        b: flood other 7..7
+            a: message 2 7<5 7
+        b: flood none 8..8
+            a: message 3 8<0 8
+        ",
+    );
+}
+
+/// Trap 3: unknown positions are told at once, with where it goes on.
+#[test]
+fn since_unknown() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..3
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news since 6:2
+            a: subscribed 1 through 7:0 replaying
+            a: gap 1 0..0 UnknownEpoch
+            a: message 1 1<0 1
+            a: message 1 2<1 2
+            a: message 1 3<2 3
+            a: caught-up 1 through 3
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news since 7:9
+            a: subscribed 1 through 7:0 replaying
+            a: gap 1 0..0 BeyondHead
+            a: message 1 1<0 1
+            a: message 1 2<1 2
+            a: message 1 3<2 3
+            a: caught-up 1 through 3
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news since 6:2 fail-on-gap
+            a: error subscription 1 position_unavailable restart 7:0
+        a: subscribe 1 news since 7:9 fail-on-gap
+            a: error subscription 1 position_unavailable restart 7:0
+        a: subscribe 1 news since 7:2 fail-on-gap
+            a: subscribed 1 through 7:2 replaying
+            a: message 1 3<2 3
+            a: caught-up 1 through 3
+        a: subscribe 2 none since 6:2 fail-on-gap
+            a: error subscription 2 position_unavailable restart 7:3
+        a: subscribe 2 none since 6:2
+            a: subscribed 2 through 7:3
+            a: gap 2 0..3 UnknownEpoch
+        b: publish 1 none first
+            a: message 2 4<0 first
+            b: published 1 7:4
+        count subscriptions
+            subscriptions 2
+        a: unsubscribe 1 2
+            a: unsubscribed 1 0
+            a: unsubscribed 2 0
+        count subscriptions indexes
+            subscriptions 0 indexes 0
+        ",
+    );
+}
+
+#[test]
+fn since_evicted() {
+    check_with(
+        |settings| settings.logs[0].age_max_ms = 10_000,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..3
+        time +5s
+        b: flood news 4..5
+        time +7s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news since 7:1
+            a: subscribed 1 through 7:3 replaying
+            a: gap 1 1..3 Evicted
+            a: message 1 4<3 4
+            a: message 1 5<4 5
+            a: caught-up 1 through 5
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news since 7:1 fail-on-gap
+            a: error subscription 1 position_unavailable restart 7:3
+        a: subscribe 1 news since 7:3 fail-on-gap
+            a: subscribed 1 through 7:3 replaying
+            a: message 1 4<3 4
+            a: message 1 5<4 5
+            a: caught-up 1 through 5
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        time +10s
+        a: subscribe 1 news since 7:4
+            a: subscribed 1 through 7:5
+            a: gap 1 4..5 Evicted
+        a: subscribe 2 unknown since 7:4
+            a: subscribed 2 through 7:5
+            a: gap 2 4..5 Evicted
+        a: subscribe 3 unseen since 7:5
+            a: subscribed 3 through 7:5
+        b: publish 1 unknown x
+            a: message 2 6<5 x
+            b: published 1 7:6
+        ",
+    );
+}
+
+#[test]
+fn since_beyond_the_history_limit() {
+    check_with(
+        |settings| settings.rules[0].history_messages_max = 2,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..5
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news since 7:1
+            a: subscribed 1 through 7:3 replaying
+            a: gap 1 1..3 HistoryLimit
+            a: message 1 4<3 4
+            a: message 1 5<4 5
+            a: caught-up 1 through 5
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news since 7:1 fail-on-gap
+            a: error subscription 1 position_unavailable restart 7:3
+        a: subscribe 1 news last 9
+            a: subscribed 1 through 7:3 replaying
+            a: message 1 4<3 4
+            a: message 1 5<4 5
+            a: caught-up 1 through 5
+        ",
+    );
+}
+
+#[test]
+fn last() {
+    check(
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news last 2, 2 other last 2
+            a: subscribed 1 through 7:0
+            a: subscribed 2 through 7:0
+        a: publish 0 news one
+            a: message 1 1<0 one
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: flood news 2..4
+        a: subscribe 1 news last 2
+            a: subscribed 1 through 7:2 replaying
+            a: message 1 3<2 3
+            a: message 1 4<3 4
+            a: caught-up 1 through 4
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news last 0
+            a: subscribed 1 through 7:4
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news last 100
+            a: subscribed 1 through 7:0 replaying
+            a: message 1 1<0 one
+            a: message 1 2<1 2
+            a: message 1 3<2 3
+            a: message 1 4<3 4
+            a: caught-up 1 through 4
+        a: publish 0 news five
+            a: message 1 5<4 five
+        ",
+    );
+}
+
+/// The retained message lies before what is settled: SUBSCRIBED's `through` must let the client accept it.
+#[test]
+fn snapshot() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 0 news old
+        b: publish 0 news kept retain
+        b: publish 0 news new
+        b: publish 0 other only
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news snapshot, 2 other snapshot, 3 none snapshot
+            a: subscribed 1 through 7:1 replaying
+            a: message 1 2<1! kept
+            a: caught-up 1 through 4
+            a: subscribed 2 through 7:0 replaying
+            a: subscribed 3 through 7:4
+            a: message 2 4<0 only
+            a: caught-up 2 through 4
+        b: publish 0 news live
+            a: message 1 5<3 live
+        b: publish 1 news empty retain
+            a: message 1 6<5! empty
+            b: published 1 7:6
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news snapshot
+            a: subscribed 1 through 7:5 replaying
+            a: message 1 6<5! empty
+            a: caught-up 1 through 6
+        ",
+    );
+}
+
+#[test]
+fn unsubscribing_and_aliases() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 a, 2 b, 3 c
+            a: subscribed 1 through 7:0
+            a: subscribed 2 through 7:0
+            a: subscribed 3 through 7:0
+        b: publish 0 a 1
+            a: message 1 1<0 1
+        a: unsubscribe 2 9
+            a: unsubscribed 2 0
+            a: error subscription 9 unknown_subscription
+        b: publish 0 b 2
+        a: subscribe 2 d
+            a: subscribed 2 through 7:2
+        b: publish 0 d 3
+            a: message 2 3<0 3
+        b: publish 0 c 4
+            a: message 3 4<0 4
+        a: unsubscribe 1 2 3
+            a: unsubscribed 1 0
+            a: unsubscribed 2 0
+            a: unsubscribed 3 0
+        a: subscribe 7 c since 7:3, 8 a
+            a: subscribed 7 through 7:3 replaying
+            a: subscribed 8 through 7:4
+            a: message 7 4<0 4
+            a: caught-up 7 through 4
+        b: publish 0 a 5
+            a: message 8 5<1 5
+        count subscriptions indexes
+            subscriptions 2 indexes 2
+        a: close 1000
+            a: close 1000
+            a: closed
+        count subscriptions indexes connections
+            subscriptions 0 indexes 0 connections 1
+        ",
+    );
+}
+
+/// A subscription that ends before its grant has come leaves nothing behind, nor does its connection.
+#[test]
+fn unsubscribing_before_the_grant() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        homes stop
+        a: subscribe 1 news since 7:0
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news
+        homes go
+            a: subscribed 1 through 7:0
+        b: publish 0 news x
+            a: message 1 1<0 x
+        homes stop
+        a: subscribe 2 other, 3 x/#
+        a: reset
+        homes go
+        b: publish 0 other y
+        b: publish 0 x/y z
+        count subscriptions indexes filters connections topics
+            subscriptions 0 indexes 0 filters 0 connections 1 topics 3
+        ",
+    );
+}
+
+#[test]
+fn refused_subscriptions() {
+    check_with(
+        |settings| {
+            settings.limits.subscriptions_per_session_max = 3;
+            settings.limits.topics_max = 2;
+            settings.limits.filters_per_shard_max = 1;
+            settings.limits.filter_levels_max = 4;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news
+            a: subscribed 1 through 7:0
+        a: subscribe 1 other
+            a: error subscription 1 already_subscribed
+        a: subscribe 2 news
+            a: error subscription 2 already_subscribed
+        a: subscribe 2 a/#/b, 3 a+, 4 a/+ since 7:1, 5 a/b/c/d/#
+            a: error subscription 2 malformed_filter
+            a: error subscription 3 malformed_filter
+            a: error subscription 4 unsupported_start
+            a: error subscription 5 filter_too_wide limit 4
+        a: subscribe 2 a/+
+            a: subscribed 2 filter
+        a: subscribe 3 a/+
+            a: subscribed 3 filter
+        a: subscribe 3 b/#
+            a: error subscription 3 too_many_subscriptions limit 3
+        a: subscribe 3 other
+            a: error subscription 3 too_many_subscriptions limit 3
+        a: subscribe 4 third
+            a: error subscription 4 too_many_subscriptions limit 3
+        a: unsubscribe 3
+            a: unsubscribed 3 0
+        a: subscribe 4 third
+            a: subscribed 4 through 7:0
+        a: unsubscribe 2 4
+            a: unsubscribed 2 0
+            a: unsubscribed 4 0
+        a: subscribe 2 b/#
+            a: subscribed 2 filter
+        a: unsubscribe 5
+            a: error subscription 5 unknown_subscription
+        count subscriptions filters
+            subscriptions 2 filters 1
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 1 news x
+            a: message 1 1<0 x
+            b: published 1 7:1
+        b: publish 2 fourth x
+            b: published 2 7:2
+        b: subscribe 1 fifth
+            b: error subscription 1 topics_full
+        b: history 3 fifth
+            b: history 3 head 2 []
+        ",
+    );
+}
+
+#[test]
+fn filters() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 0 x/1 before
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 x/+, 2 x/#, 3 x/1, 4 #
+            a: subscribed 1 filter
+            a: subscribed 2 filter
+            a: subscribed 3 through 7:1
+            a: subscribed 4 filter
+        b: publish 0 x/1 once
+            a: message 3 2<1 once
+            a: named x/1 2<1 once
+        b: publish 0 x/1/2 deep
+            a: named x/1/2 3<0 deep
+        b: publish 0 x parent
+            a: named x 4<0 parent
+        b: publish 0 $sys/x hidden
+        a: subscribe 5 $sys/#
+            a: subscribed 5 filter
+        b: publish 0 $sys/x seen
+            a: named $sys/x 6<5 seen
+        a: unsubscribe 1 2 4
+            a: unsubscribed 1 0
+            a: unsubscribed 2 0
+            a: unsubscribed 4 0
+        b: publish 0 x/1 plain
+            a: message 3 7<2 plain
+        b: publish 0 x/2 nobody
+        a: unsubscribe 3 5
+            a: unsubscribed 3 0
+            a: unsubscribed 5 0
+        b: publish 0 x/1 x
+        count subscriptions filters indexes
+            subscriptions 0 filters 0 indexes 3
+        ",
+    );
+}
+
+/// A filter is live when every home has accepted it; messages of all homes come with their names.
+#[test]
+fn filters_of_several_homes() {
+    check_with(
+        |settings| {
+            settings.edges_count = 2;
+            settings.homes_count = 2;
+            settings.logs[0].partitions_count = 4;
+        },
+        "
+        a: connect native on 1
+            a: 101 crore.v1
+            a: welcome ping 60s
+        b: connect native on 0
+            b: 101 crore.v1
+            b: welcome ping 60s
+        c: connect native on 1
+            c: 101 crore.v1
+            c: welcome ping 60s
+        letters stop
+        a: subscribe 1 x/#
+        c: subscribe 1 x/#, 2 x/1
+        letters go
+            a: subscribed 1 filter
+            c: subscribed 1 filter
+            c: subscribed 2 through 7:0
+        b: publish 1 x/1 one
+            a: named x/1 1<0 one
+            b: published 1 7:1
+            c: message 2 1<0 one
+            c: named x/1 1<0 one
+        b: publish 2 x/2 two
+            a: named x/2 1<0 two
+            b: published 2 7:1
+            c: named x/2 1<0 two
+        b: publish 3 x/3 three
+            a: named x/3 2<0 three
+            b: published 3 7:2
+            c: named x/3 2<0 three
+        a: reset
+        b: publish 4 x/1 four
+            b: published 4 7:2
+            c: message 2 2<1 four
+            c: named x/1 2<1 four
+        c: unsubscribe 1 2
+            c: unsubscribed 1 0
+            c: unsubscribed 2 0
+        b: publish 5 x/2 five
+            b: published 5 7:3
+        b: publish 6 x/1 six
+            b: published 6 7:3
+        b: publish 7 x/3 seven
+            b: published 7 7:4
+        count subscriptions filters indexes
+            subscriptions 0 filters 0 indexes 0
+        ",
+    );
+}
+
+#[test]
+fn replay_with_credit() {
+    check(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..10
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news since 7:0 credit 2
+            a: subscribed 1 through 7:0 replaying
+            a: message 1 1<0 1
+            a: message 1 2<1 2
+        b: flood news 11..11
+        a: credit 1 3
+            a: message 1 3<2 3
+            a: message 1 4<3 4
+            a: message 1 5<4 5
+        a: credit 1 0
+        a: credit 9 1
+            a: error subscription 9 unknown_subscription
+        a: credit 1 100
+            a: message 1 6<5 6
+            a: message 1 7<6 7
+            a: message 1 8<7 8
+            a: message 1 9<8 9
+            a: message 1 10<9 10
+            a: message 1 11<10 11
+            a: caught-up 1 through 11
+        b: flood news 12..12
+            a: message 1 12<11 12
+        a: credit 1 1
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        a: subscribe 1 news since 7:10 credit 0
+            a: subscribed 1 through 7:10 replaying
+        a: credit 1 1
+            a: message 1 11<10 11
+        a: credit 1 1
+            a: message 1 12<11 12
+            a: caught-up 1 through 12
+        a: unsubscribe 1
+            a: unsubscribed 1 0
+        count subscriptions
+            subscriptions 0
+        ",
+    );
+}
+
+#[test]
+fn pages() {
+    check_with(
+        |settings| settings.limits.page_records_max = 4,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..30
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news since 7:0, 2 other since 7:0
+            a: subscribed 1 through 7:0 replaying
+            a: subscribed 2 through 7:30
+            a: message 1 1..30: 30 in order
+            a: caught-up 1 through 30
+        b: flood other 1..9
+            a: message 2 31..39: 9 in order
+        a: unsubscribe 2
+            a: unsubscribed 2 0
+        a: subscribe 2 other since 7:30
+            a: subscribed 2 through 7:30 replaying
+            a: message 2 31..39: 9 in order
+            a: caught-up 2 through 39
+        count pages
+            pages 11
+        ",
+    );
+}
+
+#[test]
+fn history() {
+    check_with(
+        |settings| {
+            settings.limits.page_records_max = 3;
+            settings.rules[0].history_messages_max = 6;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: history 1 news
+            a: history 1 head 0 []
+        a: publish 0 news kept retain
+        a: flood news 2..4
+        a: flood other 5..5
+        a: flood news 6..8
+        a: history 2 news
+            a: history 2 head 8 [2<1 2, 3<2 3, 4<3 4] more
+        a: history 3 news since 7:3
+            a: history 3 head 8 [4<3 4, 6<4 6, 7<6 7] more
+        a: history 4 news since 7:7
+            a: history 4 head 8 [8<7 8]
+        a: history 5 news since 7:8
+            a: history 5 head 8 []
+        a: history 6 news since 7:1
+            a: history 6 head 8 [2<1 2, 3<2 3, 4<3 4] more
+        a: history 7 news since 6:1
+            a: history 7 head 8 gap 0..1 UnknownEpoch [2<1 2, 3<2 3, 4<3 4] more
+        a: history 8 news since 7:9
+            a: history 8 head 8 gap 0..1 BeyondHead [2<1 2, 3<2 3, 4<3 4] more
+        a: history 9 news reverse
+            a: history 9 head 8 [8<7 8, 7<6 7, 6<4 6] more reverse
+        a: history 10 news reverse since 7:4
+            a: history 10 head 8 [3<2 3, 2<1 2] reverse
+        a: history 11 news reverse since 6:4
+            a: history 11 head 8 gap 0..8 UnknownEpoch [8<7 8, 7<6 7, 6<4 6] more reverse
+        a: history 12 news max 1
+            a: history 12 head 8 [2<1 2] more
+        a: history 13 none since 7:1
+            a: history 13 head 8 []
+        a: history 14 a/+
+            a: error request 14 malformed_topic
+        ",
+    );
+}
+
+#[test]
+fn refused_publications() {
+    check_with(
+        |settings| {
+            settings.limits.message_bytes_max = 100;
+            settings.limits.topics_max = 2;
+            settings.logs[0].retained_bytes_max = 200;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: publish 1 news x*100
+            a: published 1 7:1
+        a: publish 2 news x*101
+            a: error request 2 message_too_large limit 100
+        a: publish 3 a/+ x
+            a: error request 3 malformed_topic
+        a: publish 0 a/# x
+            a: error request 0 malformed_topic
+        a: publish 4 b x*90 retain
+            a: published 4 7:2
+        a: publish 5 news x*90 retain
+            a: error request 5 retained_full
+        a: publish 6 news small
+            a: published 6 7:3
+        a: publish 7 third x
+            a: error request 7 topics_full
+        a: publish 8 b empty retain
+            a: published 8 7:4
+        a: publish 9 news x*90 retain
+            a: published 9 7:5
+        ",
+    );
+}
+
+#[test]
+fn signs_of_life() {
+    check_with(
+        |settings| settings.limits.ping_interval_s = 30,
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello 60
+            a: welcome ping 60s
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 30s
+        c: connect ws
+            c: 101 crore.v1
+        c: hello 1
+            c: welcome ping 5s
+        a: ping 77
+            a: pong 77
+        a: control ping hi
+            a: control pong hi
+        c: control pong hi
+        time +20s
+            c: ping 1005
+            c: close 3004 ping_timeout
+            c: closed
+        b: pong 1
+        time +20s
+        a: pong 1
+        b: pong 1
+        time +40s
+            b: ping 1073
+        b: pong 1
+        time +50s
+            a: ping 1100
+            b: ping 1113
+        time +20s
+            b: close 3004 ping_timeout
+            b: closed
+        count pings ping-timeouts connections
+            pings 4 ping-timeouts 2 connections 1
+        ",
+    );
+}
+
+/// Connections that came together are not pinged together.
+#[test]
+fn pings_are_spread() {
+    check_with(
+        |settings| settings.limits.ping_interval_s = 80,
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 80s
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 80s
+        c: connect native
+            c: 101 crore.v1
+            c: welcome ping 80s
+        d: connect native
+            d: 101 crore.v1
+            d: welcome ping 80s
+        time +72s
+        time +4s
+            b: ping 1073
+        time +4s
+            a: ping 1080
+        time +4s
+            c: ping 1081
+            d: ping 1081
+        time +80s
+            a: close 3004 ping_timeout
+            a: closed
+            b: close 3004 ping_timeout
+            b: closed
+            c: close 3004 ping_timeout
+            c: closed
+            d: close 3004 ping_timeout
+            d: closed
+        time +5s
+        count pings ping-timeouts connections
+            pings 4 ping-timeouts 4 connections 0
+        ",
+    );
+}
+
+#[test]
+fn no_pings() {
+    check_with(
+        |settings| settings.limits.ping_interval_s = 0,
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 0s
+        time +200s
+        b: connect ws
+            b: 101 crore.v1
+        b: hello 5
+            b: welcome ping 5s
+        time +12s
+            b: ping 1205
+        ",
+    );
+}
+
+/// The first request, and then HELLO, have to come in time.
+#[test]
+fn handshake_timeout() {
+    check(
+        "
+        a: connect
+        b: connect ws
+            b: 101 crore.v1
+        c: connect
+        c: raw GET /crore HTTP/1.1\\r\\nHost:
+        d: connect native
+            d: 101 crore.v1
+            d: welcome ping 60s
+        e: connect echo
+            e: 101
+        time +9s
+        time +2s
+            a: 408 close request_timeout
+            a: closed
+            c: 408 close request_timeout
+            c: closed
+        count handshake-timeouts connections
+            handshake-timeouts 2 connections 3
+        ",
+    );
+}
+
+#[test]
+fn close_codes() {
+    check_with(
+        |settings| settings.limits.frame_bytes_max = 1_000,
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: close 1000 bye
+            a: close 1000
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: close
+            a: close
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: text hello
+            a: close 1003 native frames are binary messages
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: binary x*1001
+            a: close 1009 payload of 1001 bytes over the limit of 1000
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes c1 80 01020304
+            a: close 1002 reserved bits 0x40 set
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes 82 01 00
+            a: close 1002 frame from a client is not masked
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes 80 80 01020304
+            a: close 1002 continuation frame without a message
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes 88 81 01020304 00
+            a: close 1002 close payload of one byte
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes 88 83 00000000 03e8ff
+            a: close 1007 close reason is not UTF-8
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes 81 81 00000000 ff
+            a: close 1007 text is not UTF-8
+            a: closed
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: end
+            a: closed
+        a: connect ws
+            a: 101 crore.v1
+        a: end
+            a: closed
+        count connections sessions
+            connections 0 sessions 0
+        ",
+    );
+}
+
+#[test]
+fn malformed_frames() {
+    check(
+        "
+        a0: connect native
+            a0: 101 crore.v1
+            a0: welcome ping 60s
+        a0: frame
+            a0: error connection malformed_frame
+            a0: close 3500 protocol_error
+            a0: closed
+        a1: connect native
+            a1: 101 crore.v1
+            a1: welcome ping 60s
+        a1: frame 04
+            a1: error connection malformed_frame
+            a1: close 3500 protocol_error
+            a1: closed
+        a2: connect native
+            a2: 101 crore.v1
+            a2: welcome ping 60s
+        a2: frame 0c 00
+            a2: error connection unsupported_frame
+            a2: close 3505 unsupported_frame
+            a2: closed
+        a3: connect native
+            a3: 101 crore.v1
+            a3: welcome ping 60s
+        a3: frame 07 01 07
+            a3: error connection unsupported_option
+            a3: close 3506 unsupported_option
+            a3: closed
+        a4: connect native
+            a4: 101 crore.v1
+            a4: welcome ping 60s
+        a4: frame 07 00 8700
+            a4: error connection malformed_varint
+            a4: close 3500 protocol_error
+            a4: closed
+        a5: connect native
+            a5: 101 crore.v1
+            a5: welcome ping 60s
+        a5: frame 07 00 07 00
+            a5: error connection malformed_frame
+            a5: close 3500 protocol_error
+            a5: closed
+        a6: connect native
+            a6: 101 crore.v1
+            a6: welcome ping 60s
+        a6: frame 02 00 01 01 00 01 ff 00
+            a6: error connection malformed_utf8
+            a6: close 3500 protocol_error
+            a6: closed
+        a7: connect native
+            a7: 101 crore.v1
+            a7: welcome ping 60s
+        a7: frame 02 00 01 01 00 00 00
+            a7: error subscription 1 malformed_topic limit 255
+        a8: connect native
+            a8: 101 crore.v1
+            a8: welcome ping 60s
+        a8: frame 02 00 02 01 40 01 61 00  02 00 01 62 00
+            a8: error connection unsupported_option
+            a8: close 3506 unsupported_option
+            a8: closed
+        a9: connect native
+            a9: 101 crore.v1
+            a9: welcome ping 60s
+        a9: frame 02 00 01 03 80 01 63 00 01 07 00
+            a9: error subscription 3 unsupported_option
+        a10: connect native
+            a10: 101 crore.v1
+            a10: welcome ping 60s
+        a10: frame 04 80 09 01 61 01 0b 00
+            a10: error request 9 unsupported_option
+        a11: connect native
+            a11: 101 crore.v1
+            a11: welcome ping 60s
+        a11: frame 04 00 09 8002
+            a11: error connection malformed_frame
+            a11: close 3500 protocol_error
+            a11: closed
+        a12: connect native
+            a12: 101 crore.v1
+            a12: welcome ping 60s
+        a12: frame 05 04 01 01 61 00 00
+            a12: error connection unsupported_option
+            a12: close 3506 unsupported_option
+            a12: closed
+        a13: connect native
+            a13: 101 crore.v1
+            a13: welcome ping 60s
+        a13: frame 06 00 01 8080808010
+            a13: error connection malformed_frame
+            a13: close 3500 protocol_error
+            a13: closed
+        a14: connect native
+            a14: 101 crore.v1
+            a14: welcome ping 60s
+        a14: frame 81 00
+            a14: error connection unsupported_frame
+            a14: close 3505 unsupported_frame
+            a14: closed
+        b0: connect ws
+            b0: 101 crore.v1
+        b0: frame 01 00 02 00
+            b0: error connection unsupported_version
+            b0: close 3501 unsupported_version
+            b0: closed
+        b1: connect ws
+            b1: 101 crore.v1
+        b1: frame 01 80 01 00 01 03 00
+            b1: error connection unsupported_option
+            b1: close 3506 unsupported_option
+            b1: closed
+        b2: connect ws
+            b2: 101 crore.v1
+        b2: frame 01 00 01
+            b2: error connection malformed_frame
+            b2: close 3500 protocol_error
+            b2: closed
+        b3: connect ws
+            b3: 101 crore.v1
+        b3: frame 01 80 01 00 01 02 01 61
+            b3: welcome ping 60s
+        count connections
+            connections 4
+        ",
+    );
+}
+
+/// What was sent behind a refused frame is dropped.
+#[test]
+fn behind_the_end() {
+    check(
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: bytes 8184 00000000 74657874 8283 00000000 070007
+            a: close 1003 native frames are binary messages
+            a: closed
+        a: connect ws
+            a: 101 crore.v1
+        a: bytes 8283 00000000 070007 8284 00000000 01000100
+            a: error connection hello_required
+            a: close 3504 hello_required
+            a: closed
+        ",
+    );
+}
+
+#[test]
+fn go_away() {
+    check_with(
+        |settings| settings.limits.ping_interval_s = 10,
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 10s
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 10s
+        c: connect ws
+            c: 101 crore.v1
+        d: connect echo
+            d: 101
+        e: connect
+        a: block
+        drain 100000
+            b: go-away 3001 return after 390 ms
+            b: close 3001 going_away
+            b: closed
+            c: close 3000 shutdown
+            c: closed
+            d: close 3000 shutdown
+            d: closed
+            e: closed
+        a: open
+            a: go-away 3001 return after 0 ms
+            a: close 3001 going_away
+            a: closed
+        count connections
+            connections 0
+        f: connect native
+            f: 101 crore.v1
+            f: welcome ping 10s
+        ",
+    );
+}

@@ -1,0 +1,466 @@
+//! What clients see: bytes by the codecs of `wire`, as text. A native client runs the proof of no loss.
+
+use std::collections::{BTreeMap, VecDeque};
+use wire::codec::Step;
+use wire::http::event_stream::{EventStreamDecoder, Item};
+use wire::http::response::Response;
+use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan};
+use wire::native::{
+    Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, HistoryPage, Reference, Retained,
+    ServerFrame,
+};
+use wire::websocket::frame::Role;
+use wire::websocket::message::{Assembler, Event};
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    #[default]
+    Http,
+    Events,
+    Native,
+    Echo,
+}
+
+/// One client; outlives its connection, to be looked at.
+#[derive(Default)]
+pub struct Client {
+    /// What an answer of 101 leads to.
+    pub upgrades_to: Protocol,
+    protocol: Protocol,
+    bytes: Vec<u8>,
+    /// Methods of requests that wait for their answers.
+    methods: VecDeque<String>,
+    events: Option<EventStreamDecoder>,
+    last_event_id: String,
+    aliases: BTreeMap<u32, Alias>,
+    seen: Vec<String>,
+    /// Messages in order, since the last line.
+    run: Option<Run>,
+}
+
+/// A plain subscription, by its alias.
+struct Alias {
+    subscription: u32,
+    through: u64,
+}
+
+struct Run {
+    lines: Vec<String>,
+    subscription: u32,
+    first: u64,
+    last: u64,
+}
+
+/// More messages in order than these are told as one line.
+const RUN_LINES_MAX: usize = 6;
+
+impl Client {
+    /// A request was sent.
+    pub fn asked(&mut self, method: &str) {
+        self.methods.push_back(method.into());
+    }
+
+    pub fn closed(&mut self, how: &str) {
+        self.end_run();
+        if !self.bytes.is_empty() {
+            let left = self.bytes.len();
+            self.say(format!("{left} bytes of something unfinished"));
+        }
+        self.bytes.clear();
+        self.say(how.into());
+    }
+
+    /// What was seen since the last call.
+    pub fn seen(&mut self) -> Vec<String> {
+        self.end_run();
+        std::mem::take(&mut self.seen)
+    }
+
+    pub fn received(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        let mut input = std::mem::take(&mut self.bytes);
+        let mut at = 0;
+        while at < input.len() {
+            let used = match self.protocol {
+                Protocol::Http => self.http(&input[at..]),
+                Protocol::Events => self.event(&input[at..]),
+                Protocol::Native | Protocol::Echo => self.websocket(&mut input[at..]),
+            };
+            if used == 0 {
+                break;
+            }
+            at += used;
+        }
+        input.drain(..at);
+        self.bytes = input;
+    }
+
+    fn say(&mut self, text: String) {
+        self.end_run();
+        self.seen.push(text);
+    }
+
+    fn end_run(&mut self) {
+        let Some(run) = self.run.take() else {
+            return;
+        };
+        if run.lines.len() <= RUN_LINES_MAX {
+            self.seen.extend(run.lines);
+        } else {
+            let count = run.lines.len();
+            let Run {
+                subscription,
+                first,
+                last,
+                ..
+            } = run;
+            let text = format!("message {subscription} {first}..{last}: {count} in order");
+            self.seen.push(text);
+        }
+    }
+
+    /// One response; returns the bytes used, 0 if it is not complete.
+    fn http(&mut self, input: &[u8]) -> usize {
+        let method = self.methods.front().cloned().unwrap_or("GET".into());
+        let limits = HeadLimits::default();
+        let step = Response::decode(input, &mut HeadScan::new(), &limits, &method);
+        let Step::Done {
+            value: response,
+            consumed,
+        } = step.expect("a response that can be read")
+        else {
+            return 0;
+        };
+        let status = response.status;
+        let mut text = status.to_string();
+        for (name, value) in response.fields.iter() {
+            let value = String::from_utf8_lossy(value);
+            match &*name.to_ascii_lowercase() {
+                "content-type"
+                | "content-length"
+                | "cache-control"
+                | "x-accel-buffering"
+                | "upgrade"
+                | "sec-websocket-accept"
+                | "sec-websocket-version"
+                | "vary" => {}
+                "connection" if value.eq_ignore_ascii_case("upgrade") => {}
+                "connection" => text += &format!(" {}", value.to_ascii_lowercase()),
+                "sec-websocket-protocol" => text += &format!(" {value}"),
+                name => text += &format!(" [{name}: {value}]"),
+            }
+        }
+        let is_stream = response.header("content-type") == Some(b"text/event-stream");
+        if status != 100 {
+            self.methods.pop_front();
+        }
+        if status == 101 {
+            self.protocol = self.upgrades_to;
+        }
+        if is_stream {
+            self.protocol = Protocol::Events;
+            self.events = Some(EventStreamDecoder::new(1 << 24));
+            self.say(text + " stream");
+            return consumed;
+        }
+        let Some((body, length)) = body_of(&response, &input[consumed..]) else {
+            if status == 101 {
+                self.protocol = Protocol::Http;
+            }
+            if status != 100 {
+                self.methods.push_front(method);
+            }
+            return 0;
+        };
+        if !body.is_empty() {
+            let body = String::from_utf8(body).unwrap();
+            text += " ";
+            text += &match response.header("content-type") {
+                Some(b"application/problem+json") => problem(&body),
+                _ => shortened(&body),
+            };
+        }
+        self.say(text);
+        consumed + length
+    }
+
+    fn event(&mut self, input: &[u8]) -> usize {
+        let mut events = self.events.take().unwrap();
+        let step = events.decode(input).unwrap();
+        let (item, used) = step.done().unwrap();
+        match item {
+            Item::Progress => {}
+            Item::Retry(after_ms) => self.say(format!("retry {after_ms}")),
+            Item::Comment => self.say("comment".into()),
+            Item::Event(event) => {
+                let mut text = match event.event {
+                    "message" => "event".to_string(),
+                    name => format!("event {name}"),
+                };
+                if event.last_event_id != self.last_event_id {
+                    text += &format!(" id {}", event.last_event_id);
+                    self.last_event_id = event.last_event_id.into();
+                }
+                self.say(format!("{text} {}", shortened(event.data)));
+            }
+        }
+        if events.last_event_id() != self.last_event_id {
+            self.last_event_id = events.last_event_id().into();
+            let id = self.last_event_id.clone();
+            self.say(format!("id {id}"));
+        }
+        self.events = Some(events);
+        used
+    }
+
+    fn websocket(&mut self, input: &mut [u8]) -> usize {
+        let mut buffer = Vec::new();
+        let step = Assembler::new().decode(input, Role::Client, 64 << 20, &mut buffer);
+        let Step::Done { value, consumed } = step.expect("a WebSocket frame that can be read")
+        else {
+            return 0;
+        };
+        match value {
+            Event::Binary(bytes) if self.protocol == Protocol::Native => {
+                let frame = ServerFrame::decode(bytes).expect("a native frame that can be read");
+                self.native(&frame);
+            }
+            Event::Binary(bytes) => self.say(format!("binary {}", payload(bytes))),
+            Event::Text(text) => self.say(format!("text {}", payload(text.as_bytes()))),
+            Event::Ping(bytes) => self.say(format!("control ping {}", payload(bytes))),
+            Event::Pong(bytes) => self.say(format!("control pong {}", payload(bytes))),
+            Event::Close(close) => {
+                let text = match close.code.map(|code| code.0) {
+                    None => "close".into(),
+                    Some(code) => match NativeClose::from_number(u64::from(code)) {
+                        Some(native) => format!("close {code} {}", native.name()),
+                        None => format!("close {code} {}", close.reason),
+                    },
+                };
+                self.say(text.trim_end().into());
+            }
+            Event::Fragment => panic!("a server does not fragment"),
+        }
+        consumed
+    }
+
+    fn native(&mut self, frame: &ServerFrame<'_>) {
+        let text = match frame {
+            ServerFrame::Message(message) => {
+                let alias = self
+                    .aliases
+                    .get_mut(&message.alias)
+                    .expect("an alias that was named");
+                let (offset, prev) = (message.offset, message.prev);
+                let verdict = if offset <= alias.through {
+                    " AGAIN"
+                } else if prev > alias.through {
+                    " LOST"
+                } else {
+                    ""
+                };
+                alias.through = alias.through.max(offset);
+                let subscription = alias.subscription;
+                let line = format!(
+                    "message {subscription} {offset}<{prev}{}{verdict} {}{}",
+                    mark(message.retained),
+                    payload(message.payload),
+                    attributes(&message.attributes)
+                );
+                return match &mut self.run {
+                    Some(run) if run.subscription == subscription && verdict.is_empty() => {
+                        run.lines.push(line);
+                        run.last = offset;
+                    }
+                    _ if verdict.is_empty() => {
+                        self.end_run();
+                        self.run = Some(Run {
+                            lines: vec![line],
+                            subscription,
+                            first: offset,
+                            last: offset,
+                        });
+                    }
+                    _ => self.say(line),
+                };
+            }
+            ServerFrame::NamedMessage(message) => format!(
+                "named {} {}<{}{} {}{}",
+                message.topic,
+                message.position.offset,
+                message.prev,
+                mark(message.retained),
+                payload(message.payload),
+                attributes(&message.attributes)
+            ),
+            ServerFrame::Welcome(welcome) => format!("welcome ping {}s", welcome.ping_interval_s),
+            ServerFrame::Subscribed(subscribed) => {
+                let replaying = if subscribed.replaying {
+                    " replaying"
+                } else {
+                    ""
+                };
+                let number = subscribed.subscription;
+                match subscribed.plain {
+                    None => format!("subscribed {number} filter{replaying}"),
+                    Some(plain) => {
+                        let alias = Alias {
+                            subscription: number,
+                            through: plain.through.offset,
+                        };
+                        self.aliases.insert(plain.alias, alias);
+                        let (epoch, offset) = (plain.through.epoch, plain.through.offset);
+                        format!("subscribed {number} through {epoch}:{offset}{replaying}")
+                    }
+                }
+            }
+            ServerFrame::Unsubscribed(frame) => {
+                format!("unsubscribed {} {}", frame.subscription, frame.code)
+            }
+            ServerFrame::CaughtUp(frame) => {
+                self.settle(frame.subscription, frame.through, false);
+                format!("caught-up {} through {}", frame.subscription, frame.through)
+            }
+            ServerFrame::Gap(gap) => {
+                self.settle(gap.subscription, gap.to, true);
+                format!(
+                    "gap {} {}..{} {:?}",
+                    gap.subscription, gap.from, gap.to, gap.reason
+                )
+            }
+            ServerFrame::Skipped(skipped) => format!(
+                "skipped {} partition {} {}..{} {:?}",
+                skipped.subscription,
+                skipped.partition.map_or(0, |partition| partition.partition),
+                skipped.from,
+                skipped.through,
+                skipped.reason
+            ),
+            ServerFrame::Published(published) => format!(
+                "published {} {}:{}",
+                published.request, published.position.epoch, published.position.offset
+            ),
+            ServerFrame::HistoryPage(page) => history(page),
+            ServerFrame::Error(error) => error_text(error),
+            ServerFrame::GoAway(away) => {
+                format!(
+                    "go-away {} return after {} ms",
+                    away.code, away.return_after_ms
+                )
+            }
+            ServerFrame::Ping(token) => format!("ping {token}"),
+            ServerFrame::Pong(token) => format!("pong {token}"),
+        };
+        self.say(text);
+    }
+
+    fn settle(&mut self, subscription: u32, through: u64, also_back: bool) {
+        // Of several aliases with this number the newest counts; a test does not look at the others again.
+        for alias in self.aliases.values_mut() {
+            if alias.subscription == subscription {
+                let back = if also_back { 0 } else { alias.through };
+                alias.through = through.max(back);
+            }
+        }
+    }
+}
+
+/// The body behind a head and the bytes it takes; none if it is not complete.
+fn body_of(response: &Response<'_>, input: &[u8]) -> Option<(Vec<u8>, usize)> {
+    if matches!(response.body, BodyFraming::None | BodyFraming::UntilClose) {
+        return Some((Vec::new(), 0));
+    }
+    let mut decoder = BodyDecoder::new(response.body, u64::MAX).unwrap();
+    let (mut body, mut at) = (Vec::new(), 0);
+    while !decoder.is_end() {
+        match decoder.decode(&input[at..]).unwrap() {
+            Step::More { .. } => return None,
+            Step::Done { value, consumed } => {
+                if let BodyPart::Data(data) = value {
+                    body.extend_from_slice(data);
+                }
+                at += consumed;
+            }
+        }
+    }
+    Some((body, at))
+}
+
+fn problem(body: &str) -> String {
+    let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+    problem["code"].as_str().unwrap().to_string()
+}
+
+fn shortened(text: &str) -> String {
+    let text = &text.replace('\n', "|");
+    if text.len() <= 400 {
+        return text.clone();
+    }
+    let tail: String = text.chars().skip(text.chars().count() - 60).collect();
+    format!("{} bytes to {tail}", text.len())
+}
+
+fn payload(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok("") => "empty".into(),
+        Ok(text) if text.len() <= 24 => text.into(),
+        _ => format!("{} bytes", bytes.len()),
+    }
+}
+
+fn mark(retained: Retained) -> &'static str {
+    match retained {
+        Retained::Yes => "!",
+        Retained::No => "",
+    }
+}
+
+fn attributes(attributes: &Attributes<'_>) -> String {
+    let mut text = String::new();
+    if let Some(content_type) = attributes.content_type {
+        text += &format!(" type {content_type}");
+    }
+    for tag in attributes.tags.iter() {
+        text += &format!(" tag {} {}", tag.key, tag.value);
+    }
+    text
+}
+
+fn history(page: &HistoryPage<'_>) -> String {
+    let mut text = format!("history {} head {}", page.request, page.head);
+    if let Some(gap) = page.gap {
+        text += &format!(" gap {}..{} {:?}", gap.from, gap.to, gap.reason);
+    }
+    let records: Vec<String> = page
+        .records
+        .iter()
+        .map(|record| {
+            let (mark, payload) = (mark(record.retained), payload(record.payload));
+            format!("{}<{}{mark} {payload}", record.offset, record.prev)
+        })
+        .collect();
+    text += &format!(" [{}]", records.join(", "));
+    for (is, name) in [(page.more, " more"), (page.reverse, " reverse")] {
+        if is {
+            text += name;
+        }
+    }
+    text
+}
+
+fn error_text(error: &ErrorFrame<'_>) -> String {
+    let about = match error.reference {
+        Reference::Connection => "connection".into(),
+        Reference::Request(number) => format!("request {number}"),
+        Reference::Subscription(number) => format!("subscription {number}"),
+    };
+    let code = ErrorCode::from_number(u64::from(error.code)).map_or("unknown", ErrorCode::name);
+    let mut text = format!("error {about} {code}");
+    if let Some(restart) = error.restart {
+        text += &format!(" restart {}:{}", restart.epoch, restart.offset);
+    }
+    if let Some(limit) = error.limit {
+        text += &format!(" limit {limit}");
+    }
+    text
+}

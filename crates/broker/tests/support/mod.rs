@@ -1,0 +1,110 @@
+//! A small language for whole nodes: clients on edges and homes, real bytes in, what each client saw out, as text.
+//!
+//! [`check`] runs a script. A line that is not indented is a command; the lines below it are what the clients saw of it,
+//! in the order of their names. After each command the nodes take turns until nothing is left to do. Everything runs
+//! twice, the second time with reads of a few bytes: chunking never changes the transcript.
+//!
+//! | command | |
+//! |---|---|
+//! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
+//! | `a: connect ws`, `a: connect echo`, `a: connect` | the same without HELLO; to `/echo`; plain HTTP |
+//! | `a: hello 30` | HELLO with a wished ping interval |
+//! | `a: subscribe 1 news since 7:3, 2 x/#` | items: number, filter, `live`, `since`, `last`, `snapshot`, `credit n`, `fail-on-gap` |
+//! | `a: unsubscribe 1 2`, `a: credit 1 5`, `a: ping 7`, `a: pong 7` | |
+//! | `a: publish 9 news hi [retain] [type t] [tag k v]` | request 9, 0 for no answer; `x*100` is a payload of 100 bytes |
+//! | `a: flood news 1..300 [size 100]` | many without answer, numbered |
+//! | `a: history 1 news [since 7:3] [reverse] [max 2]` | |
+//! | `a: frame 04 00`, `a: text hi`, `a: binary hi`, `a: control ping hi`, `a: close 1000 bye` | one WebSocket frame |
+//! | `a: fragments text he\|ll\|o` | a fragmented message |
+//! | `c: GET /x \| Name: value > body` | an HTTP request, `>> a\|b` with a body in chunks |
+//! | `c: raw GET / HTTP/1.1\r\n` | bytes |
+//! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, so many, or all bytes |
+//! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
+//! | `time +60s` | time passes, second by second |
+//! | `homes stop`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
+//! | `drain 1000` | edges lead their clients away over so many milliseconds |
+//! | `count lagging pages` | counters of all edges |
+//! | `large reads` | the script is about how much is read at once, and runs only once |
+
+mod client;
+mod request;
+mod world;
+
+use broker::filters::FilterTrie;
+use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use std::fmt::Write;
+
+/// Runs a script on one edge and one home with a log of one partition and large limits.
+#[track_caller]
+pub fn check(script: &str) {
+    check_with(|_| {}, script);
+}
+
+/// The same with other settings.
+#[track_caller]
+pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
+    check_in_reads_of(1 << 16, &change, script);
+    if !script.contains("large reads") {
+        check_in_reads_of(5, &change, script);
+    }
+}
+
+#[track_caller]
+fn check_in_reads_of(read_bytes: usize, change: &impl Fn(&mut Settings), script: &str) {
+    let mut settings = settings();
+    change(&mut settings);
+    let mut world = world::World::new(settings, read_bytes);
+    let lines = || {
+        script
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
+    };
+    let indent = lines()
+        .map(|line| line.len() - line.trim_start().len())
+        .min()
+        .unwrap_or(0);
+    let (mut expected, mut actual) = (String::new(), String::new());
+    for line in lines() {
+        let line = &line[indent..];
+        writeln!(expected, "{line}").unwrap();
+        if line.starts_with(' ') {
+            continue;
+        }
+        writeln!(actual, "{line}").unwrap();
+        for text in world.run(line) {
+            writeln!(actual, "    {text}").unwrap();
+        }
+    }
+    assert!(
+        expected == actual,
+        "with reads of {read_bytes} bytes the transcript is:\n{actual}"
+    );
+}
+
+fn settings() -> Settings {
+    Settings {
+        edges_count: 1,
+        homes_count: 1,
+        logs: vec![LogSettings {
+            name: "memory".into(),
+            partitions_count: 1,
+            first_partition: 0,
+            epoch: 7,
+            log_bytes_max: 64 << 20,
+            age_max_ms: 1 << 40,
+            segment_bytes: 1 << 20,
+            retained_bytes_max: 1 << 20,
+        }],
+        rules: vec![RuleSettings {
+            log: 0,
+            history_messages_max: 10_000,
+            history_age_max_ms: 1 << 40,
+            message_bytes_max: 1 << 20,
+        }],
+        rule_filters: FilterTrie::default(),
+        limits: Limits::default(),
+        node_name: "node".into(),
+        allowed_origins: Vec::new(),
+    }
+}

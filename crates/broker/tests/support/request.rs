@@ -1,0 +1,301 @@
+//! What clients send: from a script's words to bytes, by the codecs of `wire`.
+
+use super::client::{Client, Protocol};
+use wire::http::body::append_chunk;
+use wire::http::request::RequestWriter;
+use wire::native::{
+    Attributes, ClientFrame, Credit, Hello, History, List, Position, Publish, SUBPROTOCOL, Start,
+    Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
+};
+use wire::websocket::close::{CloseCode, ClosePayload};
+use wire::websocket::frame::{Opcode, encode};
+use wire::websocket::handshake::ClientHandshake;
+
+const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
+
+/// What a connection begins with.
+pub fn opening(what: Option<&str>, client: &mut Client) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (target, subprotocols): (_, &[&str]) = match what {
+        Some("native" | "ws") => ("/crore", &[SUBPROTOCOL]),
+        Some("echo") => ("/echo", &[]),
+        _ => return out,
+    };
+    let handshake = ClientHandshake {
+        host: "h",
+        target,
+        nonce: [7; 16],
+        subprotocols,
+        headers: &[],
+    };
+    handshake.encode_request(&mut out);
+    client.asked("GET");
+    client.upgrades_to = if target == "/echo" {
+        Protocol::Echo
+    } else {
+        Protocol::Native
+    };
+    if what == Some("native") {
+        out.extend(bytes_of("hello 0", client));
+    }
+    out
+}
+
+/// What a command sends.
+pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let rest = command.split_once(' ').map_or("", |(_, rest)| rest);
+    let mut out = Vec::new();
+    let frame = |opcode, payload: &[u8]| {
+        let mut out = Vec::new();
+        encode(&mut out, true, opcode, payload, MASK);
+        out
+    };
+    match words[..] {
+        ["raw", ..] => {
+            client.asked("GET");
+            return unescaped(rest);
+        }
+        ["bytes", ..] => return hex(rest),
+        ["frame", ..] => return frame(Opcode::Binary, &hex(rest)),
+        ["text", ..] => return frame(Opcode::Text, &payload_of(rest)),
+        ["binary", ..] => return frame(Opcode::Binary, &payload_of(rest)),
+        ["control", "ping", data] => return frame(Opcode::Ping, data.as_bytes()),
+        ["control", "pong", data] => return frame(Opcode::Pong, data.as_bytes()),
+        ["close"] => return frame(Opcode::Close, &[]),
+        ["close", code, ref reason @ ..] => {
+            let close = ClosePayload::new(CloseCode(code.parse().unwrap()), &reason.join(" "));
+            return frame(Opcode::Close, close.as_bytes());
+        }
+        ["fragments", kind, parts] => {
+            let parts: Vec<&str> = parts.split('|').collect();
+            for (place, part) in parts.iter().enumerate() {
+                let opcode = match (place, kind) {
+                    (0, "text") => Opcode::Text,
+                    (0, _) => Opcode::Binary,
+                    _ => Opcode::Continuation,
+                };
+                let is_last = place + 1 == parts.len();
+                encode(&mut out, is_last, opcode, &payload_of(part), MASK);
+            }
+            return out;
+        }
+        ["flood", topic, range, ref how @ ..] => {
+            let (first, last) = range.split_once("..").unwrap();
+            let (first, last): (u32, u32) = (first.parse().unwrap(), last.parse().unwrap());
+            let size = match how {
+                ["size", size] => size.parse().unwrap(),
+                _ => 0,
+            };
+            for number in first..=last {
+                let payload = format!("{number} {}", "x".repeat(size));
+                out.extend(bytes_of_publish(
+                    0,
+                    topic,
+                    payload.trim_end().as_bytes(),
+                    &[],
+                ));
+            }
+            return out;
+        }
+        _ => {}
+    }
+    if words[0].chars().all(|letter| letter.is_ascii_uppercase()) {
+        return http(command, client);
+    }
+    native(&words, command)
+}
+
+fn native(words: &[&str], command: &str) -> Vec<u8> {
+    let number = |word: &str| word.parse::<u32>().unwrap_or_else(|_| panic!("{command}"));
+    let position = |word: &str| -> Position {
+        let (epoch, offset) = word.split_once(':').unwrap();
+        Position {
+            epoch: epoch.parse().unwrap(),
+            offset: offset.parse().unwrap(),
+        }
+    };
+    match words {
+        ["hello", seconds] => masked(&ClientFrame::Hello(Hello {
+            ping_interval_s: number(seconds),
+            ..Hello::default()
+        })),
+        ["subscribe", ..] => {
+            let items: Vec<SubscribeItem<'_>> = command
+                .split_once(' ')
+                .unwrap()
+                .1
+                .split(',')
+                .map(|item| {
+                    let words: Vec<&str> = item.split_whitespace().collect();
+                    let mut request = SubscribeRequest::new(words[1], Start::Live);
+                    let mut how = &words[2..];
+                    while !how.is_empty() {
+                        let used = match how {
+                            ["live", ..] => 1,
+                            ["snapshot", ..] => {
+                                request.start = Start::Snapshot;
+                                1
+                            }
+                            ["fail-on-gap", ..] => {
+                                request.fail_on_gap = true;
+                                1
+                            }
+                            ["since", at, ..] => {
+                                request.start = Start::Since(position(at));
+                                2
+                            }
+                            ["last", count, ..] => {
+                                request.start = Start::Last(number(count));
+                                2
+                            }
+                            ["credit", messages, ..] => {
+                                request.replay_credit = Some(number(messages));
+                                2
+                            }
+                            _ => panic!("{command}"),
+                        };
+                        how = &how[used..];
+                    }
+                    SubscribeItem::new(number(words[0]), request)
+                })
+                .collect();
+            masked(&ClientFrame::Subscribe(Subscribe {
+                items: List::from(&items[..]),
+            }))
+        }
+        ["unsubscribe", subscriptions @ ..] => {
+            let subscriptions: Vec<u32> = subscriptions.iter().map(|word| number(word)).collect();
+            masked(&ClientFrame::Unsubscribe(Unsubscribe {
+                subscriptions: List::from(&subscriptions[..]),
+            }))
+        }
+        ["publish", request, topic, payload, how @ ..] => {
+            bytes_of_publish(number(request), topic, &payload_of(payload), how)
+        }
+        ["history", request, topic, how @ ..] => {
+            let after = |name: &str| {
+                let place = how.iter().position(|word| *word == name)?;
+                how.get(place + 1).copied()
+            };
+            masked(&ClientFrame::History(History {
+                request: number(request),
+                topic,
+                reverse: how.contains(&"reverse"),
+                position: after("since").map(position),
+                records_max: after("max").map_or(0, number),
+                bytes_max: 0,
+            }))
+        }
+        ["credit", subscription, messages] => masked(&ClientFrame::Credit(Credit {
+            subscription: number(subscription),
+            messages: number(messages),
+        })),
+        ["ping", token] => masked(&ClientFrame::Ping(token.parse().unwrap())),
+        ["pong", token] => masked(&ClientFrame::Pong(token.parse().unwrap())),
+        _ => panic!("no such command: {command}"),
+    }
+}
+
+fn bytes_of_publish(request: u32, topic: &str, payload: &[u8], how: &[&str]) -> Vec<u8> {
+    let mut content_type = None;
+    let mut tags = Vec::new();
+    let mut retain = false;
+    let mut how = how.iter();
+    while let Some(word) = how.next() {
+        let mut next = || how.next().copied().unwrap();
+        match *word {
+            "retain" => retain = true,
+            "type" => content_type = Some(next()),
+            "tag" => {
+                let key = next();
+                let value = next();
+                tags.push(Tag { key, value });
+            }
+            _ => panic!("publish {topic} {word}"),
+        }
+    }
+    masked(&ClientFrame::Publish(Publish {
+        request,
+        topic,
+        retain,
+        attributes: Attributes {
+            content_type,
+            tags: tags.as_slice().into(),
+        },
+        payload,
+    }))
+}
+
+fn masked(frame: &ClientFrame<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    let mut out = Vec::new();
+    encode(&mut out, true, Opcode::Binary, &bytes, MASK);
+    out
+}
+
+/// `GET /target [HTTP/1.0] | Name: value > body`.
+fn http(command: &str, client: &mut Client) -> Vec<u8> {
+    let (head, body) = match (command.split_once(" >> "), command.split_once(" > ")) {
+        (Some((head, chunks)), _) => {
+            let mut body = Vec::new();
+            for chunk in chunks.split('|') {
+                append_chunk(&mut body, &payload_of(chunk));
+            }
+            body.extend_from_slice(b"0\r\n\r\n");
+            (head, Some((body, true)))
+        }
+        (None, Some((head, body))) => (head, Some((payload_of(body), false))),
+        (None, None) => (command, None),
+    };
+    let mut parts = head.split(" | ");
+    let line: Vec<&str> = parts.next().unwrap().split_whitespace().collect();
+    client.asked(line[0]);
+    let mut out = Vec::new();
+    let mut writer = RequestWriter::new(&mut out, line[0], line[1], "h");
+    for field in parts {
+        let (name, value) = field.split_once(": ").unwrap();
+        writer = writer.header(name, &String::from_utf8(payload_of(value)).unwrap());
+    }
+    match body {
+        None => writer.finish(),
+        Some((body, true)) => {
+            writer.finish_chunked();
+            out.extend(body);
+        }
+        Some((body, false)) => writer.finish_with_body(&body),
+    }
+    if line.get(2) == Some(&"HTTP/1.0") {
+        let text = out.iter().map(|byte| char::from(*byte)).collect::<String>();
+        out = text.replacen("HTTP/1.1", "HTTP/1.0", 1).bytes().collect();
+    }
+    out
+}
+
+/// `x*100` is a hundred bytes, `hex:00ff` bytes, all else itself.
+fn payload_of(text: &str) -> Vec<u8> {
+    if text == "empty" {
+        return Vec::new();
+    }
+    if let Some(bytes) = text.strip_prefix("hex:") {
+        return hex(bytes);
+    }
+    match text.split_once('*') {
+        Some((unit, count)) if !unit.is_empty() && count.parse::<usize>().is_ok() => {
+            unit.repeat(count.parse().unwrap()).into_bytes()
+        }
+        _ => text.as_bytes().to_vec(),
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    (0..digits.len() / 2)
+        .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap())
+        .collect()
+}
+
+fn unescaped(text: &str) -> Vec<u8> {
+    text.replace("\\r", "\r").replace("\\n", "\n").into_bytes()
+}

@@ -1,0 +1,400 @@
+//! The world of a script: nodes, clients and the sockets between them; what a reactor and a network do, as values.
+
+use super::client::Client;
+use super::request;
+use broker::edge::{Edge, EdgeStatistics, Now, Written};
+use broker::home::{Home, HomeOutputs};
+use broker::mail::{Letter, Request};
+use broker::settings::Settings;
+use log::HeapMemory;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use stdx::key::Key;
+
+/// A thread: an edge, and perhaps a home.
+struct Shard {
+    edge: Edge,
+    home: Option<Home>,
+    memory: HeapMemory,
+    out: HomeOutputs,
+    ready: VecDeque<Key>,
+    /// Places of connections that have gone, with the generation that comes next.
+    free: Vec<Key>,
+    places: u32,
+    /// Requests and letters on their way to this shard, by sender.
+    requests: VecDeque<(u16, Request)>,
+    letters: VecDeque<(u16, Letter)>,
+}
+
+/// A client's socket.
+pub struct Socket {
+    pub edge: usize,
+    pub key: Key,
+    /// Written by the client and not read by the edge.
+    pub to_edge: VecDeque<u8>,
+    pub has_ended: bool,
+    /// Bytes that the socket still takes from the edge.
+    pub room: usize,
+    is_full: bool,
+}
+
+pub struct World {
+    now: Now,
+    read_bytes: usize,
+    shards: Vec<Shard>,
+    clients: BTreeMap<String, Client>,
+    sockets: BTreeMap<String, Socket>,
+    homes_stopped: bool,
+    letters_stopped: bool,
+}
+
+const START_MS: u64 = 1_000_000;
+/// Turns without an end are a bug.
+const TURNS_MAX: usize = 500_000;
+
+impl World {
+    pub fn new(settings: Settings, read_bytes: usize) -> World {
+        let settings = Arc::new(settings);
+        let now = Now {
+            monotonic_ms: START_MS,
+            unix_ms: START_MS,
+        };
+        let shards = (0..settings.edges_count).map(|id| Shard {
+            edge: Edge::new(settings.clone(), id, now),
+            home: (id < settings.homes_count).then(|| Home::new(settings.clone(), id, (1, 2))),
+            memory: HeapMemory::new(1 << 30),
+            out: HomeOutputs::new(settings.edges_count),
+            ready: VecDeque::new(),
+            free: Vec::new(),
+            places: 0,
+            requests: VecDeque::new(),
+            letters: VecDeque::new(),
+        });
+        World {
+            now,
+            read_bytes,
+            shards: shards.collect(),
+            clients: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            homes_stopped: false,
+            letters_stopped: false,
+        }
+    }
+
+    /// Runs one command; what was seen of it comes back.
+    pub fn run(&mut self, line: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        match line.split_once(": ") {
+            Some((name, command)) if !name.contains(' ') => self.client(name, command),
+            _ => self.command(line, &mut said),
+        }
+        self.settle();
+        for (name, client) in &mut self.clients {
+            said.extend(
+                client
+                    .seen()
+                    .into_iter()
+                    .map(|text| format!("{name}: {text}")),
+            );
+        }
+        said
+    }
+
+    fn command(&mut self, line: &str, said: &mut Vec<String>) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["time", step] => {
+                let step = step.trim_start_matches('+');
+                let mut left_ms = match step.strip_suffix("ms") {
+                    Some(ms) => ms.parse().unwrap(),
+                    None => step.trim_end_matches('s').parse::<u64>().unwrap() * 1_000,
+                };
+                while left_ms > 0 {
+                    let step_ms = left_ms.min(1_000);
+                    left_ms -= step_ms;
+                    self.now.monotonic_ms += step_ms;
+                    self.now.unix_ms += step_ms;
+                    self.settle();
+                }
+            }
+            ["homes", what] => self.homes_stopped = what == "stop",
+            ["letters", what] => self.letters_stopped = what == "stop",
+            ["drain", window_ms] => {
+                for shard in &mut self.shards {
+                    shard.edge.drain(window_ms.parse().unwrap());
+                }
+            }
+            ["large", "reads"] => {}
+            ["count", ref names @ ..] => said.push(self.count(names)),
+            _ => panic!("no such command: {line}"),
+        }
+    }
+
+    fn count(&self, names: &[&str]) -> String {
+        let mut sum = EdgeStatistics::default();
+        let (mut topics, mut indexes) = (0, 0);
+        for shard in &self.shards {
+            sum += shard.edge.statistics();
+            if let Some(home) = &shard.home {
+                topics += home.statistics().topics;
+                indexes += home.statistics().indexes;
+            }
+        }
+        let texts = names.iter().map(|name| {
+            let value = match *name {
+                "connections" => sum.connections,
+                "sessions" => sum.native_sessions + sum.echo_sessions + sum.event_streams,
+                "subscriptions" => sum.subscriptions,
+                "filters" => sum.filters,
+                "pinned" => sum.pinned_bytes,
+                "lagging" => sum.lagging,
+                "pages" => sum.pages,
+                "skipped" => sum.skipped,
+                "slow" => sum.slow_closed,
+                "handshake-timeouts" => sum.handshake_timeouts,
+                "ping-timeouts" => sum.ping_timeouts,
+                "pings" => sum.pings,
+                "topics" => topics,
+                "indexes" => indexes,
+                _ => panic!("no such counter: {name}"),
+            };
+            format!("{name} {value}")
+        });
+        texts.collect::<Vec<_>>().join(" ")
+    }
+
+    fn client(&mut self, name: &str, command: &str) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if let ["connect", ref what @ ..] = words[..] {
+            return self.connect(name, what);
+        }
+        let Some(socket) = self.sockets.get_mut(name) else {
+            panic!("{name} is not connected: {command}");
+        };
+        let shard = &mut self.shards[socket.edge];
+        let mut room = |room: usize| {
+            socket.room = room;
+            if room > 0 && std::mem::take(&mut socket.is_full) {
+                shard.edge.writable(socket.key);
+            }
+        };
+        match words[..] {
+            ["block"] => room(0),
+            ["drain", bytes] => room(bytes.parse().unwrap()),
+            ["open"] => room(usize::MAX),
+            ["end"] => {
+                socket.has_ended = true;
+                shard.ready.push_back(socket.key);
+            }
+            ["reset"] => {
+                shard.edge.lost(socket.key);
+                self.gone(name);
+            }
+            _ => {
+                let client = self.clients.get_mut(name).unwrap();
+                let bytes = request::bytes_of(command, client);
+                socket.to_edge.extend(bytes);
+                shard.ready.push_back(socket.key);
+            }
+        }
+    }
+
+    fn connect(&mut self, name: &str, what: &[&str]) {
+        let edge = match what {
+            [.., "on", edge] => edge.parse().unwrap(),
+            _ => 0,
+        };
+        let shard = &mut self.shards[edge];
+        let key = shard.free.pop().unwrap_or_else(|| {
+            shard.places += 1;
+            Key {
+                index: shard.places - 1,
+                generation: 0,
+            }
+        });
+        shard.edge.accepted(key);
+        shard.ready.push_back(key);
+        let mut client = Client::default();
+        let to_edge = request::opening(what.first().copied(), &mut client);
+        self.clients.insert(name.into(), client);
+        let socket = Socket {
+            edge,
+            key,
+            to_edge: to_edge.into(),
+            has_ended: false,
+            room: usize::MAX,
+            is_full: false,
+        };
+        let before = self.sockets.insert(name.into(), socket);
+        assert!(before.is_none(), "{name} is connected already");
+    }
+
+    fn gone(&mut self, name: &str) {
+        let socket = self.sockets.remove(name).unwrap();
+        self.shards[socket.edge].free.push(Key {
+            index: socket.key.index,
+            generation: socket.key.generation.wrapping_add(1),
+        });
+    }
+
+    /// Turns of all shards until nobody has anything to do.
+    fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let mut is_quiet = true;
+            for at in 0..self.shards.len() {
+                self.shards[at].edge.turn(self.now);
+                is_quiet &= !self.read(at) & !self.mail(at);
+                self.flush(at);
+                is_quiet &= !self.mail(at) & !self.shards[at].edge.has_more();
+            }
+            if is_quiet {
+                return;
+            }
+        }
+        panic!("the nodes do not come to rest");
+    }
+
+    fn read(&mut self, at: usize) -> bool {
+        let ready = std::mem::take(&mut self.shards[at].ready);
+        let is_busy = !ready.is_empty();
+        let mut buffer = vec![0; self.read_bytes];
+        for key in ready {
+            let found = self
+                .sockets
+                .values_mut()
+                .find(|socket| socket.edge == at && socket.key == key);
+            let Some(socket) = found else {
+                continue;
+            };
+            let shard = &mut self.shards[at];
+            // As of a socket: whoever does not read now is not told again.
+            if !shard.edge.wants_read(key) {
+                continue;
+            }
+            let count = socket.to_edge.len().min(buffer.len());
+            for (place, byte) in buffer.iter_mut().zip(socket.to_edge.drain(..count)) {
+                *place = byte;
+            }
+            if count > 0 {
+                shard.edge.received(key, &mut buffer[..count]);
+                shard.ready.push_back(key);
+            } else if std::mem::take(&mut socket.has_ended) {
+                shard.edge.ended(key);
+            }
+            if self.shards[at].edge.wants_flush() {
+                self.flush(at);
+            }
+        }
+        is_busy
+    }
+
+    /// Requests to homes and letters to edges, each in its sender's order. True if there were any.
+    fn mail(&mut self, at: usize) -> bool {
+        let mut is_busy = false;
+        loop {
+            let mut is_quiet = true;
+            for home in 0..self.shards[at].edge.out.requests.len() {
+                let requests = std::mem::take(&mut self.shards[at].edge.out.requests[home]);
+                is_quiet &= requests.is_empty();
+                let to = &mut self.shards[home].requests;
+                to.extend(requests.into_iter().map(|request| (at as u16, request)));
+            }
+            if !self.homes_stopped {
+                is_quiet &= !self.handle(at);
+            }
+            for edge in 0..self.shards.len() {
+                let letters = std::mem::take(&mut self.shards[at].out.letters[edge]);
+                is_quiet &= letters.is_empty();
+                let to = &mut self.shards[edge].letters;
+                to.extend(letters.into_iter().map(|letter| (at as u16, letter)));
+            }
+            while !self.letters_stopped
+                && let Some((from, letter)) = self.shards[at].letters.pop_front()
+            {
+                is_quiet = false;
+                self.shards[at].edge.letter(from, letter);
+                if self.shards[at].edge.wants_flush() {
+                    self.flush(at);
+                }
+            }
+            if is_quiet {
+                break;
+            }
+            is_busy = true;
+        }
+        for (key, at_once) in std::mem::take(&mut self.shards[at].edge.out.closes) {
+            self.closed(at, key, at_once);
+        }
+        let readable = std::mem::take(&mut self.shards[at].edge.out.readable);
+        is_busy |= !readable.is_empty();
+        self.shards[at].ready.extend(readable);
+        is_busy
+    }
+
+    fn handle(&mut self, at: usize) -> bool {
+        let now_ms = self.now.unix_ms;
+        let Shard {
+            home: Some(home),
+            memory,
+            out,
+            requests,
+            ..
+        } = &mut self.shards[at]
+        else {
+            return false;
+        };
+        let is_busy = !requests.is_empty();
+        while let Some((from, request)) = requests.pop_front() {
+            home.handle(now_ms, from, request, memory, out);
+        }
+        let more = home.pump(now_ms, memory, out);
+        home.finish_turn(out);
+        is_busy || more
+    }
+
+    fn closed(&mut self, at: usize, key: Key, at_once: bool) {
+        let name = self
+            .sockets
+            .iter()
+            .find(|(_, socket)| socket.edge == at && socket.key == key)
+            .map(|(name, _)| name.clone());
+        let name = name.unwrap_or_else(|| panic!("closed and not open: {key:?}"));
+        self.gone(&name);
+        let client = self.clients.get_mut(&name).unwrap();
+        client.closed(if at_once { "reset" } else { "closed" });
+    }
+
+    fn flush(&mut self, at: usize) {
+        let World {
+            shards,
+            sockets,
+            clients,
+            ..
+        } = self;
+        shards[at].edge.flush(&mut |key, parts| {
+            let found = sockets
+                .iter_mut()
+                .find(|(_, socket)| socket.edge == at && socket.key == key);
+            let Some((name, socket)) = found else {
+                panic!("written to a connection that is closed: {key:?}");
+            };
+            let offered: usize = parts.iter().map(|part| part.len()).sum();
+            let taken = offered.min(socket.room);
+            if socket.room != usize::MAX {
+                socket.room -= taken;
+            }
+            socket.is_full = taken < offered;
+            let client = clients.get_mut(name).unwrap();
+            let mut left = taken;
+            for part in parts {
+                let here = left.min(part.len());
+                client.received(&part[..here]);
+                left -= here;
+            }
+            match taken {
+                0 => Written::Blocked,
+                taken => Written::Bytes(taken),
+            }
+        });
+    }
+}
