@@ -17,9 +17,6 @@ mod terminal;
 use clap::Parser;
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Before any thread exists: threads inherit that signals are blocked, and one thread waits for them.
     signals::block();

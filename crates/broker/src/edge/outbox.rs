@@ -59,14 +59,31 @@ impl Edge {
         self.push_place(index, place);
     }
 
+    /// Queues what says how far a plain subscription is settled after `prev`. Like a message it gives way when messages
+    /// before it had to go: the pages that bring those again say it anew. An answer that stayed would settle what has
+    /// not been sent.
+    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, bytes: &[u8]) {
+        let index = self.subscription_connection(subscription);
+        let (home, topic) = self.subscription_topic(subscription);
+        let origin = Origin::Plain {
+            home,
+            index: topic,
+            prev,
+        };
+        let place = self.enter(&[bytes], Slice::empty(), origin);
+        if prev < self.subscriptions[subscription].lag_from() {
+            self.push_place(index, place);
+        }
+    }
+
     /// Puts a frame into the ring; what must make room for it is dealt with first.
     pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
         let len = parts.iter().map(|part| part.len()).sum();
-        if let Some(limit) = self.ring.victims(len) {
+        if let Some(limit) = self.ring.victims(len, body.len()) {
             self.evict_before(limit);
             self.ring.drop_before(limit);
         }
-        self.unflushed_bytes += len;
+        self.unflushed_bytes += len + body.len();
         self.ring.push(parts, body, origin)
     }
 
@@ -367,6 +384,9 @@ impl Edge {
                         if drop && prev < lag_from {
                             self.lag(subscription, prev);
                             broken = is_composite;
+                        }
+                        if drop || prev >= lag_from {
+                            self.refund_replay_credit(subscription);
                         }
                         !drop && prev < lag_from
                     }

@@ -2,8 +2,8 @@
 //!
 //! Step 9 of the path. A frame is encoded into the ring and connections hold its number, a [`Place`]. The ring forgets
 //! its oldest frames when it needs room; whoever still has a place there must be told first ([`Ring::victims`]).
-//! Invariants: frames are contiguous in memory; places rise by one (wrapping); at most `capacity` bytes lie inline, and
-//! larger frames hang beside the ring as a reference to where they already are.
+//! Invariants: frames are contiguous in memory; places rise by one (wrapping); at most `capacity` bytes lie inline;
+//! what is larger hangs beside the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
 
 use crate::mail::{HomeId, PartitionId};
 use std::collections::VecDeque;
@@ -41,7 +41,12 @@ pub(crate) struct Ring {
     frames: VecDeque<Frame>,
     first: Place,
     head: usize,
+    /// Bytes that hang beside the ring.
+    body_bytes: usize,
 }
+
+/// Bytes beside the ring, in capacities of the ring. A single body may be larger.
+const BODIES: usize = 4;
 
 /// Bodies of at least so many bytes are referred to, not copied.
 pub(crate) const BODY_COPY_MAX: usize = 8 << 10;
@@ -55,22 +60,27 @@ impl Ring {
             frames: VecDeque::new(),
             first: 0,
             head: 0,
+            body_bytes: 0,
         }
     }
 
-    /// Frames before the returned place must be dropped before `len` inline bytes fit; `None` when they fit now.
+    /// Frames before the returned place must be dropped before `len` inline bytes and a body fit; `None` when they fit
+    /// now.
     ///
     /// Asks for an eighth of the ring at least, so that the caller's search for the holders of places is rare.
-    pub fn victims(&self, len: usize) -> Option<Place> {
-        if self.fits(0, len) {
+    pub fn victims(&self, len: usize, body_len: usize) -> Option<Place> {
+        let bodies_max = BODIES * self.bytes.len();
+        if self.fits(0, len) && (self.body_bytes == 0 || self.body_bytes + body_len <= bodies_max) {
             return None;
         }
-        let mut dropped = 0;
-        let mut bytes = 0;
-        while dropped < self.frames.len()
-            && (!self.fits(dropped, len) || bytes < self.bytes.len() / 8)
-        {
-            bytes += self.frames[dropped].len as usize;
+        let (mut dropped, mut bytes, mut body_bytes) = (0, 0, self.body_bytes);
+        for frame in &self.frames {
+            let is_enough = bytes >= self.bytes.len() / 8;
+            if is_enough && self.fits(dropped, len) && body_bytes + body_len <= bodies_max {
+                break;
+            }
+            bytes += frame.len as usize + frame.body.len();
+            body_bytes -= frame.body.len();
             dropped += 1;
         }
         Some(self.first.wrapping_add(dropped as u32))
@@ -78,8 +88,10 @@ impl Ring {
 
     /// Forgets the frames before `place`.
     pub fn drop_before(&mut self, place: Place) {
-        while !self.frames.is_empty() && self.first != place {
-            self.frames.pop_front();
+        while self.first != place
+            && let Some(frame) = self.frames.pop_front()
+        {
+            self.body_bytes -= frame.body.len();
             self.first = self.first.wrapping_add(1);
         }
         if self.frames.is_empty() {
@@ -92,6 +104,7 @@ impl Ring {
         self.first = self.first.wrapping_add(self.frames.len() as u32);
         self.frames.clear();
         self.head = 0;
+        self.body_bytes = 0;
     }
 
     /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most `BODY_COPY_MAX` plus a
@@ -99,7 +112,7 @@ impl Ring {
     pub fn push(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         debug_assert!(self.fits(0, len));
-        if self.head + len > self.bytes.len() {
+        if self.head + len.max(1) > self.bytes.len() {
             self.head = 0;
         }
         let start = self.head;
@@ -107,6 +120,9 @@ impl Ring {
             self.bytes[self.head..self.head + part.len()].copy_from_slice(part);
             self.head += part.len();
         }
+        // A frame that is all body takes a byte: the write position never stands where a frame begins.
+        self.head += usize::from(len == 0);
+        self.body_bytes += body.len();
         self.frames.push_back(Frame {
             start: start as u32,
             len: len as u32,
@@ -148,6 +164,7 @@ impl Ring {
     /// Whether `len` contiguous bytes would be free once the `dropped` oldest frames are gone. The write position
     /// never meets the oldest frame, so that a full ring and an empty one differ.
     fn fits(&self, dropped: usize, len: usize) -> bool {
+        let len = len.max(1);
         let Some(oldest) = self.frames.get(dropped) else {
             return len <= self.bytes.len();
         };
@@ -171,8 +188,9 @@ mod tests {
         let mut ring = Ring::new(0);
         let mut model: VecDeque<(Place, Vec<u8>)> = VecDeque::new();
         for round in 0..20_000u32 {
-            let len = 1 + prng.below(BODY_COPY_MAX as u64 - 1) as usize;
-            if let Some(limit) = ring.victims(len) {
+            let len = prng.below(BODY_COPY_MAX as u64) as usize;
+            let body_len = prng.below(3) as usize * prng.below(20_000) as usize;
+            if let Some(limit) = ring.victims(len, body_len) {
                 while model
                     .front()
                     .is_some_and(|(place, _)| ring.is_before(*place, limit))
@@ -180,17 +198,21 @@ mod tests {
                     model.pop_front();
                 }
                 ring.drop_before(limit);
-                assert_eq!(ring.victims(len), None);
+                assert_eq!(ring.victims(len, body_len), None);
             }
-            let bytes = vec![round as u8; len];
+            let bytes = vec![round as u8; len + body_len];
+            let body = Slice::copy_of(&bytes[len..]);
             let place = ring.push(
-                &[&bytes[..len / 2], &bytes[len / 2..]],
-                Slice::empty(),
+                &[&bytes[..len / 2], &bytes[len / 2..len]],
+                body,
                 Origin::Private,
             );
             model.push_back((place, bytes));
             let (place, bytes) = &model[prng.below(model.len() as u64) as usize];
-            assert_eq!(ring.parts(*place).0, &bytes[..]);
+            let (head, body) = ring.parts(*place);
+            assert_eq!([head, body].concat(), *bytes);
+            let beside: usize = model.iter().map(|(place, _)| ring.body(*place).len()).sum();
+            assert!(beside == ring.body_bytes && beside <= BODIES * 4 * BODY_COPY_MAX);
         }
         assert!(model.len() > 2);
     }
@@ -200,9 +222,29 @@ mod tests {
         let mut ring = Ring::new(0);
         let capacity = 4 * BODY_COPY_MAX;
         let place = ring.push(&[&vec![1; capacity]], Slice::empty(), Origin::Private);
-        let limit = ring.victims(1).expect("full");
+        let limit = ring.victims(1, 0).expect("full");
         assert!(ring.is_before(place, limit));
         ring.drop_before(limit);
         ring.push(&[&[1]], Slice::empty(), Origin::Private);
+    }
+
+    #[test]
+    fn a_frame_that_is_all_body_does_not_fill_the_ring() {
+        let mut ring = Ring::new(0);
+        let body = Slice::copy_of(&[1; 100_000]);
+        let place = ring.push(&[], body, Origin::Private);
+        assert_eq!(ring.victims(100, 0), None);
+        ring.push(&[b"next"], Slice::empty(), Origin::Private);
+        assert!(ring.holds(place));
+    }
+
+    #[test]
+    fn one_body_may_be_larger_than_all_bodies_together() {
+        let mut ring = Ring::new(0);
+        let large = BODIES * 4 * BODY_COPY_MAX + 1;
+        assert_eq!(ring.victims(10, large), None);
+        let place = ring.push(&[b"head"], Slice::copy_of(&vec![1; large]), Origin::Private);
+        let limit = ring.victims(10, 1).expect("full");
+        assert!(ring.is_before(place, limit));
     }
 }

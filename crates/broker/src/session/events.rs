@@ -77,7 +77,7 @@ impl Edge {
                 continue;
             }
             let filter = Filter::parse(&value)
-                .map_err(|error| Fault::new(ErrorCode::MalformedFilter, error.to_string()))?;
+                .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
             if topics
                 .iter()
                 .any(|topic: &StreamTopic| *topic.name == *value)

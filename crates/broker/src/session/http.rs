@@ -9,9 +9,10 @@ use super::route::{self, Route};
 use crate::edge::{Edge, NONE, Progress, Protocol, flag};
 use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
 use crate::position::Position;
-use crate::topic::TopicName;
+use crate::topic::{TopicError, TopicName};
 use log::RecordView;
 use wire::codec::Step;
+use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
 use wire::http::response::CONTINUE;
@@ -70,6 +71,15 @@ impl Fault {
             detail,
             allow: "",
         }
+    }
+
+    /// A name or filter that is none.
+    pub(super) fn topic(malformed: ErrorCode, error: TopicError) -> Fault {
+        let code = match error {
+            TopicError::TooLong => ErrorCode::TopicTooLong,
+            _ => malformed,
+        };
+        Fault::new(code, error.to_string())
     }
 
     fn method(allow: &'static str) -> Fault {
@@ -146,8 +156,15 @@ impl Edge {
             return Err(ErrorCode::OriginForbidden.into());
         }
         if request.method == "OPTIONS" {
+            reject_body(request)?;
             self.answer_preflight(index, request, answer);
             return Ok(());
+        }
+        // Whoever is let in now would not be told to leave again.
+        let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
+            || request.method == "GET" && accepts(request, EVENT_STREAM_MEDIA_TYPE);
+        if self.draining && is_lasting {
+            return Err(ErrorCode::ShuttingDown.into());
         }
         match (route, request.method) {
             (Route::Native, _) => self.upgrade(index, request, Protocol::NativeStart, answer),
@@ -160,7 +177,7 @@ impl Edge {
             (Route::Topic(topic), "GET") => {
                 reject_body(request)?;
                 check_topic(&topic)?;
-                if accepts(request, "text/event-stream") {
+                if accepts(request, EVENT_STREAM_MEDIA_TYPE) {
                     self.begin_raw_stream(index, request, &target, topic, answer)
                 } else {
                     self.begin_history(index, &target, topic, answer)
@@ -212,13 +229,9 @@ impl Edge {
             Err(refusal) => {
                 self.statistics.http_errors += 1;
                 refusal.encode(&mut head);
-                self.send_private(index, &head);
-                self.finish_answer(
-                    index,
-                    answer.keep_alive
-                        && request.body == BodyFraming::None
-                        && false_if_closing(&head),
-                );
+                // It says `Connection: close`.
+                self.send_answer(index, answer, head);
+                self.finish_answer(index, false);
             }
         }
         Ok(())
@@ -335,7 +348,10 @@ impl Edge {
                     "wait and reverse exclude each other".to_owned(),
                 ));
             }
-            let wait_ms = wait_ms.min(u64::from(limits.wait_max_ms));
+            let wait_ms = match self.draining {
+                true => 0,
+                false => wait_ms.min(u64::from(limits.wait_max_ms)),
+            };
             self.begin_poll(
                 index,
                 Poll::new(topic, limit, answer.clone()),
@@ -499,13 +515,6 @@ impl Edge {
 /// Records of a page without `limit`.
 const HISTORY_LIMIT: u32 = 100;
 
-/// A refused upgrade says `Connection: close` when the connection is to end; the two must agree.
-fn false_if_closing(head: &[u8]) -> bool {
-    !head
-        .windows(b"Connection: close".len())
-        .any(|window| window.eq_ignore_ascii_case(b"Connection: close"))
-}
-
 /// Names the allowed origin.
 pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> ResponseWriter<'o> {
     match &answer.origin {
@@ -531,7 +540,7 @@ fn accepts(request: &Request<'_>, media_type: &str) -> bool {
 fn check_topic(topic: &str) -> Result<(), Fault> {
     match TopicName::parse(topic) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Fault::new(ErrorCode::MalformedTopic, error.to_string())),
+        Err(error) => Err(Fault::topic(ErrorCode::MalformedTopic, error)),
     }
 }
 
@@ -540,7 +549,7 @@ fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
         BodyFraming::None | BodyFraming::Length(0) => Ok(()),
         _ => Err(Fault::new(
             ErrorCode::MalformedRequest,
-            "a GET has no body here".to_owned(),
+            "a request of this method has no body here".to_owned(),
         )),
     }
 }

@@ -150,7 +150,7 @@ impl Edge {
         for message in &messages {
             for topic in &message.topics {
                 TopicName::parse(topic)
-                    .map_err(|error| Fault::new(ErrorCode::MalformedTopic, error.to_string()))?;
+                    .map_err(|error| Fault::topic(ErrorCode::MalformedTopic, error))?;
                 let (rule, _) = self.settings.locate(topic);
                 let rule = &self.settings.rules[usize::from(rule)];
                 let limit = rule

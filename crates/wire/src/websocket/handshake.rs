@@ -16,6 +16,7 @@ use crate::http::problem::Problem;
 use crate::http::request::{Request, RequestWriter};
 use crate::http::response::{Response, ResponseWriter, reason_phrase};
 use crate::http::{BodyFraming, response};
+use crate::native::ErrorCode;
 
 /// Bytes of the nonce that a client chooses.
 pub const NONCE_BYTES: usize = 16;
@@ -59,17 +60,18 @@ impl Refusal {
         }
     }
 
+    /// The error's name in `spec/codes.toml`.
     const fn code(self) -> &'static str {
-        match self {
-            Refusal::Method => "websocket_method",
-            Refusal::HttpVersion => "websocket_http_version",
-            Refusal::NotAnUpgrade => "websocket_upgrade_required",
-            Refusal::Version => "websocket_version",
-            Refusal::Key => "websocket_key",
-            Refusal::Body => "websocket_body",
-            Refusal::BadSubprotocol | Refusal::Subprotocol => "websocket_subprotocol",
-            Refusal::Origin => "origin_forbidden",
-        }
+        let code = match self {
+            Refusal::Method => ErrorCode::MethodNotAllowed,
+            Refusal::HttpVersion => ErrorCode::UnsupportedHttpVersion,
+            Refusal::NotAnUpgrade => ErrorCode::UpgradeRequired,
+            Refusal::Version => ErrorCode::UnsupportedWebsocketVersion,
+            Refusal::Key | Refusal::Body | Refusal::BadSubprotocol => ErrorCode::MalformedHandshake,
+            Refusal::Subprotocol => ErrorCode::SubprotocolRequired,
+            Refusal::Origin => ErrorCode::OriginForbidden,
+        };
+        code.name()
     }
 
     const fn detail(self) -> &'static str {
