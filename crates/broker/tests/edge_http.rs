@@ -403,27 +403,29 @@ fn refused_upgrades() {
         "
         c1: connect
         c1: GET /crore
-            c1: 426 upgrade, close websocket_upgrade_required
+            c1: 426 upgrade, close upgrade_required
+            c1: closed
         c2: connect
         c2: POST /crore > x
-            c2: 405 [allow: GET] close websocket_method
+            c2: 405 [allow: GET] close method_not_allowed
             c2: closed
         c3: connect
         c3: GET /crore | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
-            c3: 400 close websocket_subprotocol
+            c3: 400 close subprotocol_required
             c3: closed
         c4: connect
         c4: GET /echo | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 12 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
-            c4: 426 upgrade, close websocket_version
+            c4: 426 upgrade, close unsupported_websocket_version
+            c4: closed
         c5: connect
         c5: GET /echo | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAA
-            c5: 400 close websocket_key
+            c5: 400 close malformed_handshake
             c5: closed
         c6: connect
         c6: GET /echo | Origin: http://evil | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
             c6: 403 origin_forbidden
         count connections sessions
-            connections 3 sessions 0
+            connections 1 sessions 0
         ",
     );
 }
@@ -453,7 +455,8 @@ fn cross_origin() {
         c: OPTIONS /events
             c: 204 [allow: GET, POST, OPTIONS]
         c: OPTIONS /topics/a > POST / HTTP/1.1
-            c: 204 [allow: GET, POST, OPTIONS]
+            c: 400 close malformed_request
+            c: closed
         d: connect
         d: POST /topics/a | Origin: https://evil.example > x
             d: 403 close origin_forbidden
@@ -564,7 +567,7 @@ fn polls_by_pages() {
         b: flood news 1..7
         c: connect
         c: GET /topics/news?since=7:0&wait=5s
-            c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"},{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"}],\"more\":false,\"cursor\":\"7:3\"}
+            c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"},{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"}],\"more\":true,\"cursor\":\"7:3\"}
         c: GET /topics/news?since=7:0&wait=5s&limit=1
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"}],\"more\":true,\"cursor\":\"7:1\"}
         c: GET /topics/news?since=7:6&wait=5s&limit=1
@@ -652,9 +655,9 @@ fn drain() {
         drain 1000
             c: closed
             d: closed
-        homes go
-            e: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"x\"}],\"more\":false,\"cursor\":\"7:1\"}
+            e: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
             e: closed
+        homes go
             f: 200 close {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
             f: closed
         g: raw y
@@ -666,17 +669,18 @@ fn drain() {
             h: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"x\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"xy\"}],\"more\":false,\"cursor\":\"7:2\"}
             h: closed
         i: connect native
-            i: 101 crore.v1
-            i: welcome ping 60s
+            i: 503 close [retry-after: 1] shutting_down
+            i: closed
         j: connect
         j: GET /events?topic=a
-            j: 200 close stream
-            j: retry 2000
-            j: event crore.start id 7:2 {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
+            j: 503 close [retry-after: 1] shutting_down
+            j: closed
         k: connect
         k: GET /topics/a?wait=10s
+            k: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[],\"more\":false,\"cursor\":\"7:2\"}
+            k: closed
         count connections
-            connections 3
+            connections 0
         ",
     );
 }

@@ -1144,8 +1144,8 @@ fn go_away() {
         count connections
             connections 0
         f: connect native
-            f: 101 crore.v1
-            f: welcome ping 10s
+            f: 503 close [retry-after: 1] shutting_down
+            f: closed
         ",
     );
 }

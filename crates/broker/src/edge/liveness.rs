@@ -1,5 +1,6 @@
 //! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in slices; fast ones
-//! (handshakes, long polls) wait in a timer wheel and only while they are pending.
+//! (handshakes) wait in a timer wheel and only while they are pending. Long polls mostly end before their deadline, and a
+//! client may begin the next at once: theirs lie in an ordered set, from which they are taken.
 //!
 //! Invariants: a sweep looks at every connection within [`SWEEP_S`] seconds and at a bounded share of them in each; a
 //! deadline of the wheel that finds its connection gone or moved on does nothing.
@@ -17,8 +18,6 @@ const SWEEP_S: u64 = 4;
 pub(crate) enum Deadline {
     /// The first request's head must have arrived.
     Handshake(Key),
-    /// A long poll ends with what it has.
-    Poll(Key, u32),
 }
 
 impl Edge {
@@ -38,14 +37,15 @@ impl Edge {
                         self.handshake_timed_out(key.index);
                     }
                 }
-                Deadline::Poll(key, poll) => {
-                    if self.slots.get(key).is_some() {
-                        self.poll_timed_out(key.index, poll);
-                    }
-                }
             }
         }
         self.expired = expired;
+        while let Some(&(deadline_ms, index)) = self.polls.first()
+            && deadline_ms <= self.now.monotonic_ms
+        {
+            self.polls.pop_first();
+            self.poll_timed_out(index);
+        }
         let now_s = self.now_s();
         if now_s != self.swept_s {
             let seconds = u64::from(now_s.wrapping_sub(self.swept_s)).min(SWEEP_S);
@@ -57,7 +57,8 @@ impl Edge {
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let sweep = (self.slots.count() > 0).then(|| (u64::from(self.swept_s) + 1) * 1_000);
-        [self.wheel.next_deadline(), sweep]
+        let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
+        [self.wheel.next_deadline(), poll, sweep]
             .into_iter()
             .flatten()
             .min()

@@ -31,7 +31,7 @@ use crate::mail::{EdgeId, HomeId, Letter, Request};
 use crate::position::Position;
 use crate::session::State;
 use crate::settings::Settings;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stdx::blocks::ListPool;
 use stdx::chunk::{ChunkWriter, Slice};
@@ -125,6 +125,8 @@ pub struct Edge {
     pub(crate) mail: Mail,
     wheel: Wheel<liveness::Deadline>,
     expired: Vec<liveness::Deadline>,
+    /// Deadlines of long polls, with their connections.
+    pub(crate) polls: BTreeSet<(u64, u32)>,
     swept_s: u32,
     sweep_at: u32,
     serial: u32,
@@ -173,6 +175,7 @@ impl Edge {
             mail: Mail::default(),
             wheel: Wheel::new(now.monotonic_ms),
             expired: Vec::new(),
+            polls: BTreeSet::new(),
             swept_s: (now.monotonic_ms / 1_000) as u32,
             sweep_at: 0,
             serial: 0,
@@ -426,6 +429,7 @@ impl Edge {
     fn forget(&mut self, index: u32) {
         self.unsubscribe_all(index);
         self.release_outbox(index);
+        self.forget_poll(index);
         let slot = &self.slots[index];
         match slot.protocol {
             Protocol::Native => self.statistics.native_sessions -= 1,
@@ -465,21 +469,6 @@ impl Edge {
     pub(crate) fn connection_number(&self, index: u32) -> u64 {
         let generation = u64::from(self.slots[index].generation);
         u64::from(self.id) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index & 0xff_ffff)
-    }
-
-    /// A number that tells this use from others for a while; never 0.
-    pub(crate) fn next_serial(&mut self) -> u32 {
-        self.serial = self.serial.wrapping_add(1).max(1);
-        self.serial
-    }
-
-    /// A long poll ends then at the latest.
-    pub(crate) fn poll_deadline(&mut self, index: u32, poll: u32, wait_ms: u64) {
-        let key = self.slots.key(index);
-        self.wheel.insert(
-            self.now.monotonic_ms + wait_ms,
-            liveness::Deadline::Poll(key, poll),
-        );
     }
 }
 

@@ -195,6 +195,19 @@ impl Edge {
         }
     }
 
+    /// Whether it is there and takes live messages.
+    pub(crate) fn is_live(&self, key: SubscriptionKey) -> bool {
+        self.live_subscription(key)
+            .is_some_and(|subscription| self.subscriptions[subscription].stage == Stage::Live)
+    }
+
+    /// Forgets a subscription if it is still there.
+    pub(crate) fn unsubscribe_key(&mut self, key: SubscriptionKey) {
+        if let Some(subscription) = self.live_subscription(key) {
+            self.unsubscribe(subscription);
+        }
+    }
+
     fn live_subscription(&self, key: SubscriptionKey) -> Option<u32> {
         let entry = self.subscriptions.get(key.index)?;
         (entry.generation == key.generation).then_some(key.index)
@@ -297,6 +310,9 @@ impl Edge {
             Stage::Live
         };
         entry.set_cursor(grant.position.offset);
+        if !grant.replaying {
+            self.replay_credits.remove(&subscription);
+        }
         self.tell_subscribed(subscription, &grant);
         if grant.replaying {
             self.slots[index].set(flag::LAGGING);
@@ -408,13 +424,13 @@ impl Edge {
             if entry.stage == Stage::Lagging && entry.cursor() < through {
                 break;
             }
+            if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+                *credit = credit.saturating_sub(1);
+            }
             self.deliver_one(subscription, record);
         }
-        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
-            *credit = credit.saturating_sub(records.len() as u32);
-            if caught_up {
-                self.replay_credits.remove(&subscription);
-            }
+        if self.subscriptions[subscription].stage == Stage::Live {
+            self.replay_credits.remove(&subscription);
         }
         match self.subscriptions[subscription].stage {
             Stage::Live => self.tell_caught_up(subscription, through),
@@ -422,6 +438,13 @@ impl Edge {
                 self.slots[index].set(flag::LAGGING);
                 self.touch(index);
             }
+        }
+    }
+
+    /// A message that the client had given credit for was not sent after all: the log will bring it again.
+    pub(crate) fn refund_replay_credit(&mut self, subscription: u32) {
+        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+            *credit = credit.saturating_add(1);
         }
     }
 

@@ -126,6 +126,7 @@ impl Edge {
             Protocol::Native => self.native_send_away(index, return_after_ms),
             Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
             Protocol::Events => self.events_send_away(index, return_after_ms),
+            Protocol::Http if self.is_poll(index) => self.poll_timed_out(index),
             // Between requests there is nothing to say; an answer that is due says `Connection: close`.
             Protocol::Http
                 if !self.slots[index].is(flag::PAUSED) && self.slots[index].state == NONE =>

@@ -3,19 +3,19 @@
 use super::State;
 use super::http::{Answer, append_page};
 use crate::edge::{Edge, Grant, Refusal, flag};
-use crate::mail::{Gap, HistoryPage, Start};
+use crate::mail::{Gap, HistoryPage, Start, SubscriptionKey};
 use crate::position::Position;
 use stdx::chunk::Slice;
 use wire::native::ErrorCode;
 
 /// One long poll.
 pub(crate) struct Poll {
-    /// Tells its deadline from that of an earlier poll.
-    number: u32,
+    /// When it ends at the latest; a pair of it and the connection waits in the edge's `polls`.
+    deadline_ms: u64,
     topic: String,
     limit: u32,
     answer: Answer,
-    subscription: Option<u32>,
+    subscription: Option<SubscriptionKey>,
     position: Option<Position>,
     gap: Option<Gap>,
     records: Vec<Slice>,
@@ -26,7 +26,7 @@ pub(crate) struct Poll {
 impl Poll {
     pub fn new(topic: String, limit: u32, answer: Answer) -> Poll {
         Poll {
-            number: 0,
+            deadline_ms: 0,
             topic,
             limit: limit.max(1),
             answer,
@@ -49,11 +49,11 @@ impl Edge {
         wait_ms: u64,
     ) {
         self.slots[index].set(flag::PAUSED);
-        poll.number = self.next_serial();
         let start = since.map_or(Start::Live, Start::Since);
         let subscription = self.subscribe_plain(index, &poll.topic, 0, start, false);
-        poll.subscription = Some(subscription);
-        self.poll_deadline(index, poll.number, wait_ms);
+        poll.subscription = Some(self.subscription_key(subscription));
+        poll.deadline_ms = self.now.monotonic_ms + wait_ms;
+        self.polls.insert((poll.deadline_ms, index));
         self.set_state(index, State::Poll(poll));
     }
 
@@ -69,10 +69,9 @@ impl Edge {
     }
 
     pub(super) fn poll_refused(&mut self, index: u32, refusal: Refusal) {
-        let Some(State::Poll(poll)) = self.take_state(index) else {
-            return;
-        };
-        self.answer_fault(index, &poll.answer, &refusal.code.into());
+        if let Some(poll) = self.take_poll(index) {
+            self.answer_fault(index, &poll.answer, &refusal.code.into());
+        }
     }
 
     pub(super) fn poll_gap(&mut self, index: u32, gap: Gap) {
@@ -117,23 +116,26 @@ impl Edge {
         }
     }
 
-    /// The time is over.
-    pub(crate) fn poll_timed_out(&mut self, index: u32, number: u32) {
+    /// The time is over, or the node drains.
+    pub(crate) fn poll_timed_out(&mut self, index: u32) {
         match self.state(index) {
-            Some(State::Poll(poll)) if poll.number == number && poll.position.is_some() => {
-                self.finish_poll(index)
-            }
+            Some(State::Poll(poll)) if poll.position.is_some() => self.finish_poll(index),
             // The home has not even answered: it is overloaded.
-            Some(State::Poll(poll)) if poll.number == number => {
-                let answer = poll.answer.clone();
-                self.end_poll(index);
-                self.answer_fault(index, &answer, &ErrorCode::Overloaded.into());
+            Some(State::Poll(_)) => {
+                if let Some(poll) = self.end_poll(index) {
+                    self.answer_fault(index, &poll.answer, &ErrorCode::Overloaded.into());
+                }
             }
             _ => {}
         }
     }
 
     fn finish_poll(&mut self, index: u32) {
+        let Some(State::Poll(poll)) = self.state(index) else {
+            return;
+        };
+        let subscription = poll.subscription;
+        let is_live = subscription.is_some_and(|key| self.is_live(key));
         let Some(poll) = self.end_poll(index) else {
             return;
         };
@@ -150,7 +152,7 @@ impl Edge {
             head: last.unwrap_or(position.offset),
             gap: poll.gap,
             records: poll.records,
-            more: poll.more,
+            more: poll.more || !is_live,
             reverse: false,
         };
         let mut body = Vec::new();
@@ -159,12 +161,31 @@ impl Edge {
     }
 
     fn end_poll(&mut self, index: u32) -> Option<Poll> {
+        let poll = self.take_poll(index)?;
+        if let Some(key) = poll.subscription {
+            self.unsubscribe_key(key);
+        }
+        Some(poll)
+    }
+
+    pub(super) fn is_poll(&self, index: u32) -> bool {
+        let state = self.states.get(self.slots[index].state);
+        matches!(state.map(|state| &**state), Some(State::Poll(_)))
+    }
+
+    fn take_poll(&mut self, index: u32) -> Option<Poll> {
+        if !self.is_poll(index) {
+            return None;
+        }
         let Some(State::Poll(poll)) = self.take_state(index) else {
             return None;
         };
-        if let Some(subscription) = poll.subscription {
-            self.unsubscribe(subscription);
-        }
+        self.polls.remove(&(poll.deadline_ms, index));
         Some(poll)
+    }
+
+    /// The connection of a poll has gone.
+    pub(crate) fn forget_poll(&mut self, index: u32) {
+        self.take_poll(index);
     }
 }
