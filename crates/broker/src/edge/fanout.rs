@@ -118,7 +118,13 @@ impl Edge {
             }
             _ => return self.deliver_to_poll(index, delivery.record),
         };
-        self.push_place(index, place);
+        // Making room for the frame may have made this very subscription lagging: then the log brings this message too,
+        // behind those that had to go.
+        if delivery.view.prev() < self.subscriptions[subscription].lag_from() {
+            self.push_place(index, place);
+        } else {
+            self.refund_replay_credit(subscription);
+        }
     }
 
     /// Puts bytes into the ring, beside it when they are many.

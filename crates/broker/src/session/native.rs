@@ -286,7 +286,8 @@ impl Edge {
         );
         if let Some(gap) = grant.gap {
             self.statistics.gaps += 1;
-            self.native_gap(index, subscription, gap);
+            let frame = self.gap_frame(subscription, gap);
+            self.send_native(index, &ServerFrame::Gap(frame));
         }
         if let Some(record) = &grant.retained {
             self.deliver_one(subscription, record);
@@ -320,29 +321,28 @@ impl Edge {
         self.send_native(index, &ServerFrame::Error(frame));
     }
 
+    /// A gap that a page found.
     pub(super) fn native_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
-        let client = self.subscription_client(subscription);
-        let epoch = self.subscription_epoch(subscription);
-        let Gap { from, to, reason } = gap;
-        let frame = native::Gap {
-            subscription: client,
-            epoch,
-            from,
-            to,
-            reason: wire_reason(reason),
-        };
-        self.send_native(index, &ServerFrame::Gap(frame));
+        let frame = self.gap_frame(subscription, gap);
+        self.send_native_mark(index, subscription, gap.from, &ServerFrame::Gap(frame));
+    }
+
+    fn gap_frame(&self, subscription: u32, gap: Gap) -> native::Gap {
+        native::Gap {
+            subscription: self.subscription_client(subscription),
+            epoch: self.subscription_epoch(subscription),
+            from: gap.from,
+            to: gap.to,
+            reason: wire_reason(gap.reason),
+        }
     }
 
     pub(super) fn native_caught_up(&mut self, index: u32, subscription: u32, through: u64) {
-        let client = self.subscription_client(subscription);
-        self.send_native(
-            index,
-            &ServerFrame::CaughtUp(CaughtUp {
-                subscription: client,
-                through,
-            }),
-        );
+        let frame = CaughtUp {
+            subscription: self.subscription_client(subscription),
+            through,
+        };
+        self.send_native_mark(index, subscription, through, &ServerFrame::CaughtUp(frame));
     }
 
     pub(super) fn native_skipped(&mut self, index: u32, skipped: &[Skipped]) {
@@ -481,6 +481,29 @@ impl Edge {
         if self.slots[index].is(flag::CLOSING) {
             return;
         }
+        let (bytes, start) = self.encode_native(frame);
+        self.send_private(index, &bytes[start..]);
+        self.scratch = bytes;
+    }
+
+    /// The same for what settles a plain subscription (`Edge::send_mark`).
+    fn send_native_mark(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        prev: u64,
+        frame: &ServerFrame<'_>,
+    ) {
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let (bytes, start) = self.encode_native(frame);
+        self.send_mark(subscription, prev, &bytes[start..]);
+        self.scratch = bytes;
+    }
+
+    /// The frame and where it begins. The caller gives the buffer back to `self.scratch`.
+    fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         // Room for the longest header a server writes; the frame begins right behind the header it gets.
@@ -489,8 +512,7 @@ impl Edge {
         let header = encode_header(true, Opcode::Binary, bytes.len() - HEADER_ROOM, None);
         let start = HEADER_ROOM - header.as_bytes().len();
         bytes[start..HEADER_ROOM].copy_from_slice(header.as_bytes());
-        self.send_private(index, &bytes[start..]);
-        self.scratch = bytes;
+        (bytes, start)
     }
 }
 
