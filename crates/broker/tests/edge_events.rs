@@ -353,7 +353,7 @@ fn drain() {
         count connections sessions subscriptions
             connections 1 sessions 1 subscriptions 0
         d: open
-            d: retry 3
+            d: retry 618
             d: closed
         count connections sessions subscriptions
             connections 0 sessions 0 subscriptions 0

@@ -66,7 +66,7 @@ fn pipelining_before_welcome() {
             b: welcome ping 30s
         b: hello 30
             b: error connection hello_repeated
-            b: close 3500 protocol_error
+            b: close 3504 hello_required
             b: closed
         c: connect native
             c: 101 crore.v1
@@ -442,11 +442,11 @@ fn refused_subscriptions() {
         a: subscribe 2 a/+
             a: subscribed 2 filter
         a: subscribe 3 a/+
-            a: subscribed 3 filter
+            a: error subscription 3 already_subscribed
         a: subscribe 3 b/#
-            a: error subscription 3 too_many_subscriptions limit 3
+            a: error subscription 3 filters_full limit 1
         a: subscribe 3 other
-            a: error subscription 3 too_many_subscriptions limit 3
+            a: subscribed 3 through 7:0
         a: subscribe 4 third
             a: error subscription 4 too_many_subscriptions limit 3
         a: unsubscribe 3
@@ -604,7 +604,6 @@ fn replay_with_credit() {
             a: message 1 5<4 5
         a: credit 1 0
         a: credit 9 1
-            a: error subscription 9 unknown_subscription
         a: credit 1 100
             a: message 1 6<5 6
             a: message 1 7<6 7
@@ -868,13 +867,21 @@ fn handshake_timeout() {
         e: connect echo
             e: 101
         time +9s
+        f: connect ws
+            f: 101 crore.v1
         time +2s
             a: 408 close request_timeout
             a: closed
+            b: close 3005 handshake_timeout
+            b: closed
             c: 408 close request_timeout
             c: closed
         count handshake-timeouts connections
-            handshake-timeouts 2 connections 3
+            handshake-timeouts 3 connections 3
+        time +7s
+        time +2s
+            f: close 3005 handshake_timeout
+            f: closed
         ",
     );
 }
@@ -1129,7 +1136,7 @@ fn go_away() {
         e: connect
         a: block
         drain 100000
-            b: go-away 3001 return after 390 ms
+            b: go-away 3001 return after 61803 ms
             b: close 3001 going_away
             b: closed
             c: close 3000 shutdown

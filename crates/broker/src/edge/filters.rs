@@ -51,6 +51,10 @@ impl Edge {
             return subscription;
         }
         let known = self.filters.get(filter).copied();
+        if known.is_some_and(|id| self.holds_filter(index, id)) {
+            self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
+            return subscription;
+        }
         let id = match known {
             Some(id) => id,
             None if self.filter_entries.len() >= limits.filters_per_shard_max as usize => {
@@ -78,6 +82,21 @@ impl Edge {
         subscription
     }
 
+    /// Whether the connection has a subscription to the filter.
+    fn holds_filter(&self, index: u32, id: u32) -> bool {
+        let members = &self.filter_entries[id].members;
+        if members.len() < self.slots[index].subscriptions_count as usize {
+            return self
+                .members
+                .iter(members)
+                .any(|other| self.subscriptions[other].connection == index);
+        }
+        self.chain(index).any(|other| {
+            let entry = &self.subscriptions[other];
+            entry.is_filter && entry.topic == id
+        })
+    }
+
     fn add_filter(&mut self, filter: Filter<'_>, subscription: u32) -> u32 {
         let name = self.mail.copy(filter.as_str().as_bytes());
         let homes = self.settings.homes_count;
@@ -89,6 +108,7 @@ impl Edge {
             asker,
         };
         let id = self.filter_entries.insert(entry);
+        self.filters_asked.insert(asker.generation, id);
         self.filters.insert(filter, id);
         self.filters_version = self.filters_version.wrapping_add(1);
         for home in 0..homes {
@@ -105,18 +125,15 @@ impl Edge {
 
     /// A home has answered for a filter.
     pub(crate) fn filter_granted(&mut self, asker: SubscriptionKey, result: Result<(), ErrorCode>) {
-        // Answers are rare, and few filters wait at a time.
-        let Some(id) = self
-            .filter_entries
-            .iter()
-            .find(|(_, entry)| entry.asker == asker && entry.waiting > 0)
-            .map(|(id, _)| id)
-        else {
+        let Some(&id) = self.filters_asked.get(&asker.generation) else {
             return;
         };
         let entry = &mut self.filter_entries[id];
         entry.waiting -= 1;
         let done = entry.waiting == 0;
+        if done {
+            self.filters_asked.remove(&asker.generation);
+        }
         let members: Vec<u32> = self.members.iter(&entry.members).collect();
         match result {
             Err(code) => members
@@ -153,6 +170,7 @@ impl Edge {
         let Some(filter) = self.filter_entries.remove(entry.topic) else {
             return;
         };
+        self.filters_asked.remove(&filter.asker.generation);
         if let Ok(parsed) = Filter::parse(std::str::from_utf8(&filter.name).unwrap_or_default()) {
             self.filters.remove(parsed);
         }

@@ -6,7 +6,7 @@
 //! deadline of the wheel that finds its connection gone or moved on does nothing.
 
 use super::Edge;
-use super::slots::{NONE, Protocol, flag};
+use super::slots::{NONE, Protocol, Slot, flag};
 use stdx::key::Key;
 use wire::native::CloseCode;
 
@@ -17,7 +17,9 @@ const SWEEP_S: u64 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Deadline {
     /// The first request's head must have arrived.
-    Handshake(Key),
+    Head(Key),
+    /// The first frame of a native session must have arrived.
+    Hello(Key),
 }
 
 impl Edge {
@@ -26,17 +28,15 @@ impl Edge {
         let mut expired = std::mem::take(&mut self.expired);
         self.wheel.expire(self.now.monotonic_ms, &mut expired);
         for deadline in expired.drain(..) {
-            match deadline {
-                Deadline::Handshake(key) => {
-                    if self
-                        .slots
-                        .get(key)
-                        .is_some_and(|slot| slot.is(flag::STARTING))
-                    {
-                        self.statistics.handshake_timeouts += 1;
-                        self.handshake_timed_out(key.index);
-                    }
-                }
+            let (key, is_due): (_, fn(&Slot) -> bool) = match deadline {
+                Deadline::Head(key) => (key, |slot| slot.is(flag::STARTING)),
+                Deadline::Hello(key) => (key, |slot| {
+                    slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING)
+                }),
+            };
+            if self.slots.get(key).is_some_and(is_due) {
+                self.statistics.handshake_timeouts += 1;
+                self.handshake_timed_out(key.index);
             }
         }
         self.expired = expired;
@@ -52,6 +52,13 @@ impl Edge {
             self.swept_s = now_s;
             self.sweep(seconds);
         }
+    }
+
+    /// Sets the time for the next part of a handshake.
+    pub(crate) fn expect(&mut self, deadline: Deadline) {
+        let after_ms = u64::from(self.settings.limits.handshake_timeout_ms);
+        self.wheel
+            .insert(self.now.monotonic_ms + after_ms, deadline);
     }
 
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.

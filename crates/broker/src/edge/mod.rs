@@ -22,6 +22,7 @@ pub use statistics::EdgeStatistics;
 
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
+pub(crate) use liveness::Deadline;
 pub(crate) use outbox::Skipped;
 pub(crate) use slots::{NONE, Protocol, flag};
 pub(crate) use subscriptions::Grant;
@@ -119,12 +120,14 @@ pub struct Edge {
     members: ListPool,
     filters: FilterTrie<u32>,
     filter_entries: Slab<filters::FilterEntry>,
+    /// Filters that some home has not answered for, by the generation of the subscription that asked.
+    filters_asked: BTreeMap<u32, u32>,
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
     homes: Vec<HomeLink>,
     pub(crate) mail: Mail,
-    wheel: Wheel<liveness::Deadline>,
-    expired: Vec<liveness::Deadline>,
+    wheel: Wheel<Deadline>,
+    expired: Vec<Deadline>,
     /// Deadlines of long polls, with their connections.
     pub(crate) polls: BTreeSet<(u64, u32)>,
     swept_s: u32,
@@ -169,6 +172,7 @@ impl Edge {
             members: ListPool::default(),
             filters: FilterTrie::default(),
             filter_entries: Slab::new(),
+            filters_asked: BTreeMap::new(),
             filters_version: 0,
             named: Slab::new(),
             homes: (0..homes).map(|_| HomeLink::default()).collect(),
@@ -218,9 +222,7 @@ impl Edge {
         self.slots[key.index].set(flag::STARTING);
         self.stamp(key.index);
         self.statistics.accepted += 1;
-        let deadline = self.now.monotonic_ms + u64::from(self.settings.limits.handshake_timeout_ms);
-        self.wheel
-            .insert(deadline, liveness::Deadline::Handshake(key));
+        self.expect(Deadline::Head(key));
     }
 
     /// The network has lost the connection.
@@ -300,8 +302,9 @@ impl Edge {
         self.draining = true;
         for index in 0..self.slots.places() {
             if self.slots[index].protocol != Protocol::Free {
-                // Evenly over the window, by place.
-                let share = u64::from(index) * window_ms / u64::from(self.slots.places());
+                // Evenly over the window, however few there are: neighbours lie far apart.
+                let share =
+                    (u64::from(index.wrapping_mul(0x9e37_79b9)) * window_ms.min(DAY_MS)) >> 32;
                 self.send_away(index, share);
             }
         }
@@ -472,6 +475,8 @@ impl Edge {
     }
 }
 
+/// A window is not longer.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// What a request counts beside its payload.
 const REQUEST_BYTES: u32 = 64;
 

@@ -6,7 +6,7 @@ use super::json;
 use super::poll::Poll;
 use super::publish::{Intent, MAX_TAGS_BYTES};
 use super::route::{self, Route};
-use crate::edge::{Edge, NONE, Progress, Protocol, flag};
+use crate::edge::{Deadline, Edge, NONE, Progress, Protocol, flag};
 use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
 use crate::position::Position;
 use crate::topic::{TopicError, TopicName};
@@ -19,7 +19,7 @@ use wire::http::response::CONTINUE;
 use wire::http::{
     BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Problem, ResponseWriter, Target,
 };
-use wire::native::{self, ErrorCode};
+use wire::native::{self, CloseCode, ErrorCode};
 use wire::websocket::handshake::Upgrade;
 
 /// How an answer goes back.
@@ -222,8 +222,9 @@ impl Edge {
                 let slot = &mut self.slots[index];
                 slot.protocol = protocol;
                 slot.ping_interval_s = ping_interval_s.min(u32::from(u16::MAX)) as u16;
-                if protocol == Protocol::Echo {
-                    self.statistics.echo_sessions += 1;
+                match protocol {
+                    Protocol::Echo => self.statistics.echo_sessions += 1,
+                    _ => self.expect(Deadline::Hello(self.slots.key(index))),
                 }
             }
             Err(refusal) => {
@@ -502,8 +503,11 @@ impl Edge {
         }
     }
 
-    /// The first request did not come in time.
+    /// The first request, or HELLO behind it, did not come in time.
     pub(crate) fn handshake_timed_out(&mut self, index: u32) {
+        if self.slots[index].protocol == Protocol::NativeStart {
+            return self.close_native(index, CloseCode::HandshakeTimeout);
+        }
         self.answer_fault(index, &Answer::default(), &ErrorCode::RequestTimeout.into());
     }
 

@@ -44,28 +44,33 @@ impl Edge {
                 self.native_fail(index, ErrorCode::HelloRequired, CloseCode::HelloRequired)
             }
             ClientFrame::Hello(_) => {
-                self.native_fail(index, ErrorCode::HelloRepeated, CloseCode::ProtocolError)
+                self.native_fail(index, ErrorCode::HelloRepeated, CloseCode::HelloRequired)
             }
             ClientFrame::Subscribe(subscribe) => {
                 for item in subscribe.items {
+                    // It may have more refusals than it drains.
+                    if self.slots[index].is(flag::DEAD) {
+                        break;
+                    }
                     self.native_subscribe(index, item.subscription, item.request);
                 }
             }
             ClientFrame::Unsubscribe(unsubscribe) => {
                 for client in unsubscribe.subscriptions {
+                    if self.slots[index].is(flag::DEAD) {
+                        break;
+                    }
                     self.native_unsubscribe(index, client);
                 }
             }
             ClientFrame::Publish(publish) => self.native_publish(index, &publish),
             ClientFrame::History(history) => self.native_ask_history(index, &history),
-            ClientFrame::Credit(credit) => match self.find_client(index, credit.subscription) {
-                Some(subscription) => self.add_replay_credit(subscription, credit.messages),
-                None => self.native_refuse(
-                    index,
-                    Reference::Subscription(credit.subscription),
-                    ErrorCode::UnknownSubscription,
-                ),
-            },
+            // For one that is not replaying, or not there any more, it means nothing.
+            ClientFrame::Credit(credit) => {
+                if let Some(subscription) = self.find_client(index, credit.subscription) {
+                    self.add_replay_credit(subscription, credit.messages);
+                }
+            }
             ClientFrame::Ping(token) => self.send_native(index, &ServerFrame::Pong(token)),
             ClientFrame::Pong(_) => {}
         }
@@ -75,7 +80,7 @@ impl Edge {
         let connection = self.connection_number(index);
         let limits = &self.settings.limits;
         let ping_interval_s = match (wanted_s, limits.ping_interval_s) {
-            (0, server_s) => server_s,
+            (0, server_s) => server_s.min(u32::from(u16::MAX)),
             // Below a few seconds pings are load, not liveness; above, the stamp's arithmetic ends.
             (wanted_s, _) => wanted_s.clamp(PING_INTERVAL_MIN_S, u32::from(u16::MAX)),
         };
