@@ -478,10 +478,13 @@ impl Edge {
 
     /// From here on the subscription is read from the log, after `prev`, once the socket has drained.
     fn lag(&mut self, subscription: u32, prev: u64) {
-        let entry = &mut self.subscriptions[subscription];
-        if entry.stage == Stage::Live {
-            self.statistics.lagging += 1;
+        match self.subscriptions[subscription].stage {
+            Stage::Live => self.statistics.lagging += 1,
+            // What is on its way answers another question.
+            Stage::Reading => self.renew_key(subscription),
+            _ => {}
         }
+        let entry = &mut self.subscriptions[subscription];
         entry.stage = Stage::Lagging;
         entry.set_cursor(prev);
         let connection = entry.connection;

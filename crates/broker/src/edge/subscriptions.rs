@@ -208,6 +208,12 @@ impl Edge {
         }
     }
 
+    /// Letters under the subscription's key of before find nobody.
+    pub(crate) fn renew_key(&mut self, subscription: u32) {
+        self.generation = self.generation.wrapping_add(1);
+        self.subscriptions[subscription].generation = self.generation;
+    }
+
     fn live_subscription(&self, key: SubscriptionKey) -> Option<u32> {
         let entry = self.subscriptions.get(key.index)?;
         (entry.generation == key.generation).then_some(key.index)
