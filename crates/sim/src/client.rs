@@ -12,8 +12,12 @@ pub enum Phase {
     Active,
     /// Nobody acts and nothing fails: they only stay, and come back.
     Calm,
-    /// They go.
+    /// All but the auditor go.
     Leaving,
+    /// The auditor publishes once more to every topic.
+    Visiting,
+    /// The last one goes.
+    Over,
 }
 
 /// What a client sees of the world in one step.

@@ -9,6 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
+/// Of a client's doings, without `--trace`.
+const LINES_MAX: usize = 60;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
@@ -127,13 +130,14 @@ fn tell(seed: u64, arguments: &Arguments) {
             ..arguments.options()
         },
     );
-    tell_outcome(&outcome);
+    tell_outcome(&outcome, arguments.tracing);
 }
 
-fn tell_outcome(outcome: &Outcome) {
+fn tell_outcome(outcome: &Outcome, all: bool) {
     if let Some(failure) = &outcome.failure {
         println!("seed {}, at {} ms, client {:?}: {}", outcome.seed, failure.at_ms, failure.client, failure.text);
-        for note in &outcome.notes {
+        let skipped = if all { 0 } else { outcome.notes.len().saturating_sub(LINES_MAX) };
+        for note in &outcome.notes[skipped..] {
             println!("  {note}");
         }
     }

@@ -4,7 +4,7 @@
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::{FilterRun, Hole, Oracle, Run, matches};
 use crate::plan::{EPOCH, Plan};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
 use wire::codec::Step;
 use wire::http::response::Response;
@@ -86,7 +86,7 @@ pub struct NativeClient {
     last_number: u32,
     is_auditor: bool,
     todo: VecDeque<Todo>,
-    has_left: bool,
+    has_visited: bool,
 }
 
 impl NativeClient {
@@ -108,7 +108,7 @@ impl NativeClient {
             last_number: 0,
             is_auditor: false,
             todo: VecDeque::new(),
-            has_left: false,
+            has_visited: false,
         }
     }
 
@@ -253,7 +253,7 @@ impl NativeClient {
     }
 
     fn audit(&mut self, context: &mut Context<'_>) {
-        if context.phase != Phase::Calm || self.requests.len() > 8 {
+        if context.phase == Phase::Active || self.requests.len() > 8 {
             return;
         }
         match self.todo.pop_front() {
@@ -636,6 +636,7 @@ impl NativeClient {
                         from: gap.from,
                         to: gap.to,
                         reason: gap.reason.number(),
+                        told_at: context.oracle.moment,
                     };
                     let result = match gap.epoch {
                         EPOCH => plain.on_gap(hole),
@@ -669,7 +670,9 @@ impl NativeClient {
                     );
                 }
                 *newest = (published.request, offset);
-                if self.is_auditor {
+                if self.has_visited {
+                    context.oracle.visited += 1;
+                } else if self.is_auditor {
                     context.oracle.markers.insert(topic, offset);
                     self.todo.push_back(Todo::Audit(topic, None));
                 }
@@ -780,7 +783,9 @@ impl NativeClient {
         }
         if audit {
             let seen: Vec<u64> = page.records.iter().map(|record| record.offset).collect();
-            context.oracle.present.entry(topic).or_default().extend(seen);
+            let moment = context.oracle.tick();
+            let present = context.oracle.present.entry(topic).or_default();
+            present.extend(seen.into_iter().map(|offset| (offset, moment)));
             if page.more {
                 let position = last.map(|(offset, _)| offset).or(position);
                 self.todo.push_back(Todo::Audit(topic, position));
@@ -887,12 +892,6 @@ impl Plain {
 
     fn on_gap(&mut self, hole: Hole) -> Result<(), String> {
         let cursor = self.run.cursor;
-        if self.gap_due.is_some_and(|due| due != hole.to) {
-            return Err(format!("{hole:?}, and SUBSCRIBED said {:?}", self.gap_due));
-        }
-        if hole.from > cursor {
-            return Err(format!("{hole:?} begins beyond the cursor {cursor}"));
-        }
         if hole.to < cursor {
             return Err(format!("{hole:?} ends before the cursor {cursor}"));
         }
@@ -908,7 +907,8 @@ impl Plain {
         self.has_begun = true;
         self.gap_due = None;
         self.run.holes.push(Hole {
-            from: cursor,
+            // What lies before it is claimed to be settled, and judged as such.
+            from: cursor.max(hole.from),
             ..hole
         });
         self.run.cursor = hole.to;
@@ -943,6 +943,7 @@ impl Plain {
                 from,
                 to: restart,
                 reason: u8::MAX,
+                told_at: 0,
             });
         }
         self.run.cursor = restart.max(from);
@@ -954,15 +955,21 @@ impl Plain {
 
 impl Client for NativeClient {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
-        if context.phase == Phase::Leaving {
+        let stays = self.is_auditor && context.phase != Phase::Over;
+        if context.phase == Phase::Visiting && stays && !self.has_visited {
+            // Interest by filter is given up when a topic is next compared with the filters that are left.
+            self.has_visited = true;
+            self.todo = (0..context.plan.topics.len()).map(Todo::Marker).collect();
+        }
+        if !stays && matches!(context.phase, Phase::Leaving | Phase::Visiting | Phase::Over) {
             if self.peer.is_connected() {
                 let with_reset = self.peer.random.chance(0.3);
                 self.peer.leave(context, with_reset);
             }
-            self.has_left = true;
             return None;
         }
-        if self.peer.is_connected() {
+        let was_connected = self.peer.is_connected();
+        if was_connected {
             if context.phase == Phase::Active || self.is_auditor {
                 if context.now_ms >= self.peer.act_at_ms {
                     let pace = if self.is_auditor { 0 } else { context.plan.pace_ms };
@@ -974,12 +981,11 @@ impl Client for NativeClient {
             self.connect(context);
         }
         let before = self.peer.input.len();
-        let was_connected = self.is_open || self.peer.is_connected();
         match self.peer.transfer(context) {
             Fortune::Connected => {}
             Fortune::Lost => self.lost(context),
             Fortune::Offline => {
-                if was_connected || self.is_open {
+                if was_connected {
                     self.lost(context);
                 }
                 return Some(self.peer.act_at_ms.max(context.now_ms + 1));
@@ -1069,9 +1075,4 @@ fn short(frame: &ServerFrame<'_>) -> String {
         }
         other => format!("{other:?}"),
     }
-}
-
-/// Offsets of a page, for those who keep sets.
-pub fn offsets_of(offsets: &[u64]) -> BTreeSet<u64> {
-    offsets.iter().copied().collect()
 }

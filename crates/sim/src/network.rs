@@ -65,6 +65,8 @@ struct EdgeSide {
     paused: bool,
     /// The reactor wants a turn then, if nothing happens before.
     wake_at_ms: Option<u64>,
+    /// Its last turn had something to do; what is left of it shows only in the timeout of the next.
+    was_busy: bool,
 }
 
 /// All virtual connections.
@@ -227,6 +229,7 @@ impl Network {
         !side.ready.is_empty()
             || !side.closing.is_empty()
             || (!side.paused && !side.pending.is_empty())
+            || side.was_busy
             || side.wake_at_ms.is_some_and(|at| at <= self.now_ms)
     }
 
@@ -278,6 +281,13 @@ impl Network {
             }
             self.report(edge, id, events);
         }
+        let is_due = at.is_some_and(|at| at <= self.now_ms);
+        self.edges[edge].was_busy = !events.is_empty() || is_due;
+    }
+
+    /// A batch came by the mailbox.
+    pub fn keep_busy(&mut self, edge: usize) {
+        self.edges[edge].was_busy = true;
     }
 
     fn accept(&mut self, edge: usize, id: LinkId, events: &mut Vec<Event>) {

@@ -8,8 +8,8 @@ use crate::plan::{EPOCH, Plan};
 use broker::topic::{Filter, TopicName};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a client is remembered to have done last.
-const NOTES_MAX: usize = 60;
+/// What a client is remembered to have done last, in lines.
+const NOTES_MAX: usize = 20_000;
 
 /// What became of a publication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,8 @@ pub struct Hole {
     pub to: u64,
     /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit.
     pub reason: u8,
+    /// The moment when it was told.
+    pub told_at: u64,
 }
 
 /// One subscription to a plain topic, over all connections on which it was resumed.
@@ -114,11 +116,13 @@ pub struct Oracle {
     floors: BTreeMap<u32, u64>,
     runs: Vec<Run>,
     filter_runs: Vec<FilterRun>,
-    /// By topic: what its history held at the end, if that was read.
-    pub present: BTreeMap<usize, BTreeSet<u64>>,
+    /// By topic: what its history held after the last message, and the moment when that was seen.
+    pub present: BTreeMap<usize, BTreeMap<u64, u64>>,
     /// By topic: the offset of the last message, sent when all faults were over.
     pub markers: BTreeMap<usize, u64>,
-    /// Every snapshot of the retained message counts as what it says.
+    /// Topics that were published to after all others had left.
+    pub visited: usize,
+    /// Rises with everything that happens.
     pub moment: u64,
     /// The first failure.
     pub failure: Option<Failure>,
@@ -355,11 +359,11 @@ impl Oracle {
             && plan.lossless
         {
             let there = offsets.partition_point(|offset| *offset <= floor);
-            let wanted = there.saturating_sub(count)..there;
-            if let Some(missing) = offsets[wanted].iter().find(|offset| **offset <= run.from) {
+            let served = offsets.len() - offsets.partition_point(|offset| *offset <= run.from);
+            if served < there.min(count) {
                 self.fail(
                     run.client,
-                    format!("{name}: the newest {count} were asked for, {missing} is one of them, and it began after {}", run.from),
+                    format!("{name}: the newest {count} of {there} were asked for, and it began after {}", run.from),
                 );
             }
         }
@@ -379,7 +383,7 @@ impl Oracle {
         if hole.reason == 0
             && let Some(present) = self.present.get(&run.topic)
             && plan.settings.rules[0].history_messages_max > 1_000_000
-            && let Some(offset) = present.range(range.clone()).next()
+            && let Some((offset, _)) = present.range(range.clone()).find(|(_, at)| **at > hole.told_at)
         {
             return self.fail(
                 run.client,
@@ -429,7 +433,9 @@ impl Oracle {
     fn judge_presence(&mut self, plan: &Plan, offsets: &BTreeMap<usize, Vec<u64>>) {
         for (topic, present) in std::mem::take(&mut self.present) {
             for offset in offsets.get(&topic).into_iter().flatten() {
-                if !present.contains(offset) {
+                // What was appended behind the last message may have come after history was read.
+                let marker = self.markers.get(&topic).copied().unwrap_or(0);
+                if *offset <= marker && !present.contains_key(offset) {
                     let name = &plan.topics[topic];
                     self.fail(None, format!("{name}: {offset} is not in history any more"));
                 }
