@@ -378,7 +378,8 @@ impl Edge {
                     index: topic,
                     prev,
                 } => match self.find_plain(index, home, topic) {
-                    None => !drop,
+                    // It has ended: of what is left of it, all goes, so that no hole shows.
+                    None => false,
                     Some(subscription) => {
                         let lag_from = self.subscriptions[subscription].lag_from();
                         if drop && prev < lag_from {
