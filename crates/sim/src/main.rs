@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
         Err(text) => {
-            eprintln!("{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--big] [--mutations N] [--keep-going]");
+            eprintln!("{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going]");
             return ExitCode::from(2);
         }
     };
@@ -33,6 +33,7 @@ struct Arguments {
     scale: Scale,
     mutations: Option<u64>,
     keep_going: bool,
+    client: Option<usize>,
 }
 
 impl Arguments {
@@ -44,6 +45,7 @@ impl Arguments {
             scale: Scale::Small,
             mutations: None,
             keep_going: false,
+            client: None,
         };
         while let Some(word) = words.next() {
             let mut number = || {
@@ -55,6 +57,7 @@ impl Arguments {
                 "--first" => arguments.first = number()?,
                 "--seed" => (arguments.first, arguments.seeds) = (number()?, 1),
                 "--mutations" => arguments.mutations = Some(number()?),
+                "--client" => arguments.client = Some(number()? as usize),
                 "--trace" => arguments.tracing = true,
                 "--big" => arguments.scale = Scale::Big,
                 "--keep-going" => arguments.keep_going = true,
@@ -69,6 +72,7 @@ impl Arguments {
             scale: self.scale,
             tracing: self.tracing,
             mutation: None,
+            client: self.client,
         }
     }
 }

@@ -852,12 +852,12 @@ impl Plain {
             if through < cursor {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
-            self.gap_due = (through > cursor).then_some(through);
+            self.gap_due = (replaying && through > cursor).then_some(through);
             return Ok(());
         }
         let (from, due) = match self.start {
             Start::Since(position) if position.epoch == EPOCH && position.offset < 1_000_000 => {
-                let gap_due = (through > position.offset).then_some(through);
+                let gap_due = (replaying && through > position.offset).then_some(through);
                 (position.offset, gap_due)
             }
             Start::Since(_) => (0, Some(through)),

@@ -97,6 +97,8 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Keep the clients' doings as text.
     pub tracing: bool,
+    /// Whose doings are wanted, instead of those of the client that a failure concerns.
+    pub client: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -147,6 +149,7 @@ struct World {
     steps: u64,
     turns: u64,
     hash: u64,
+    wanted: Option<usize>,
 }
 
 /// Runs the world of a seed from its beginning to its end.
@@ -223,6 +226,7 @@ impl World {
             steps: 0,
             turns: 0,
             hash: seed,
+            wanted: options.client,
         }
     }
 
@@ -491,7 +495,7 @@ impl World {
         }
         let (network, mesh) = (self.network.borrow(), self.mesh.borrow());
         let failure = self.oracle.failure.clone();
-        let concerned = failure.as_ref().and_then(|failure| failure.client);
+        let concerned = self.wanted.or(failure.as_ref().and_then(|failure| failure.client));
         Outcome {
             seed: self.plan.seed,
             hash: fold(fold(self.hash, network.hash), mesh.hash),
