@@ -1,0 +1,305 @@
+//! An edge of the home's model test: it follows the contract of `broker::mail` and holds what it sees against the list.
+
+use crate::{FILTERS, Model, key, text};
+use broker::mail::*;
+use broker::topic::Filter;
+use log::RecordView;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::chunk::Slice;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum State {
+    Asked,
+    Replaying,
+    Live,
+}
+
+#[derive(Debug)]
+pub struct Subscription {
+    pub key: u32,
+    pub topic: &'static str,
+    pub partition: PartitionId,
+    pub index: u32,
+    pub through: u64,
+    /// What the client said that it has. A stream that lags behind it may still carry that.
+    pub known: u64,
+    pub state: State,
+}
+
+/// What an edge knows of an index.
+pub struct Known {
+    pub topic: String,
+    pub partition: PartitionId,
+    pub generation: u32,
+    pub announced: bool,
+}
+
+#[derive(Default)]
+pub struct Edge {
+    pub requests: VecDeque<Request>,
+    pub letters: VecDeque<Letter>,
+    pub subscriptions: Vec<Subscription>,
+    pub indexes: BTreeMap<u32, Known>,
+    pub filters: BTreeSet<usize>,
+    /// Those of them whose grant has arrived; until then messages may still be for an earlier life of the filter.
+    pub granted: BTreeSet<usize>,
+    /// The number of the newest question for each filter.
+    pub asked: BTreeMap<usize, u32>,
+    /// For each topic, the newest offset that came while filters covered it and the stream was whole.
+    pub filtered: BTreeMap<String, u64>,
+    /// Cost of letters received and not given back.
+    pub owed: u32,
+    pub next_key: u32,
+}
+
+impl Edge {
+    pub fn unsubscribe(&mut self, nth: usize) {
+        let settled = |s: &Subscription| s.state != State::Asked;
+        let count = self.subscriptions.iter().filter(|s| settled(s)).count();
+        if count == 0 {
+            return;
+        }
+        let places = self
+            .subscriptions
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| settled(s));
+        let place = places.map(|(place, _)| place).nth(nth % count).unwrap();
+        let gone = self.subscriptions.remove(place);
+        let others = self.subscriptions.iter();
+        if !others.clone().any(|s| settled(s) && s.index == gone.index) {
+            let generation = self.indexes[&gone.index].generation;
+            self.requests.push_back(Request::Release {
+                index: gone.index,
+                generation,
+            });
+        }
+    }
+
+    pub fn read(requests: &mut VecDeque<Request>, subscription: &Subscription) {
+        requests.push_back(Request::Read {
+            index: subscription.index,
+            subscription: key(subscription.key),
+            after: subscription.through,
+            limits: PageLimits {
+                records_max: 3,
+                bytes_max: 400,
+            },
+        });
+    }
+
+    pub fn receive(&mut self, letter: Letter, model: &Model) {
+        match letter {
+            Letter::Granted {
+                subscription: asked,
+                index,
+                generation,
+                through,
+                replaying,
+                gap,
+                retained,
+                partition,
+                ..
+            } => {
+                let subscription = self
+                    .subscriptions
+                    .iter_mut()
+                    .find(|s| s.key == asked.index)
+                    .unwrap();
+                let known = self.indexes.entry(index).or_insert_with(|| Known {
+                    topic: subscription.topic.into(),
+                    partition,
+                    generation,
+                    announced: false,
+                });
+                assert_eq!(
+                    (known.topic.as_str(), known.partition),
+                    (subscription.topic, partition)
+                );
+                assert!(known.generation <= generation);
+                known.generation = generation;
+                if let Some(retained) = &retained {
+                    assert!(RecordView::parse(retained).unwrap().offset() <= through);
+                }
+                // What lies between the asked position, the gap and `through` must be nothing.
+                if let Some(gap) = gap {
+                    assert!(gap.to <= through);
+                    let foreign =
+                        matches!(gap.reason, GapReason::UnknownEpoch | GapReason::BeyondHead);
+                    assert_eq!(gap.from, if foreign { 0 } else { subscription.through });
+                    subscription.through = gap.to;
+                } else if subscription.through == 0 || retained.is_some() {
+                    subscription.through = through; // a start without a position begins there
+                }
+                subscription.index = index;
+                subscription.settle(through, model);
+                subscription.state = if replaying {
+                    State::Replaying
+                } else {
+                    State::Live
+                };
+                if replaying {
+                    Edge::read(&mut self.requests, subscription);
+                }
+            }
+            Letter::Refused { subscription, code } => {
+                assert_eq!(code, Code::TopicsFull);
+                self.subscriptions.retain(|s| s.key != subscription.index);
+            }
+            Letter::Page {
+                subscription,
+                gap,
+                records,
+                through,
+                caught_up,
+            } => {
+                let Some(subscription) = self
+                    .subscriptions
+                    .iter_mut()
+                    .find(|s| s.key == subscription.index)
+                else {
+                    return;
+                };
+                if subscription.state == State::Live {
+                    return; // the page of a question from before a gap of the stream
+                }
+                if let Some(gap) = gap {
+                    assert!(
+                        gap.from >= subscription.through && gap.to > gap.from,
+                        "{gap:?}"
+                    );
+                    subscription.settle(gap.from, model);
+                    subscription.through = gap.to;
+                }
+                for record in &records {
+                    subscription.take(record, model);
+                }
+                subscription.settle(through, model);
+                match caught_up {
+                    true => subscription.state = State::Live,
+                    false => Edge::read(&mut self.requests, subscription),
+                }
+            }
+            Letter::Announce {
+                index,
+                partition,
+                topic,
+            } => {
+                let topic = text(&topic);
+                let known = self.indexes.entry(index).or_insert_with(|| Known {
+                    topic: topic.clone(),
+                    partition,
+                    generation: 0,
+                    announced: true,
+                });
+                assert_eq!((&known.topic, known.partition), (&topic, partition));
+                known.announced = true;
+            }
+            Letter::Message { index, record } => self.message(index, &record, model),
+            Letter::Released { index } => {
+                assert!(self.indexes.remove(&index).is_some(), "released twice");
+                let users = self.subscriptions.iter();
+                let users = users.filter(|s| s.state != State::Asked && s.index == index);
+                assert_eq!(users.count(), 0, "released in use");
+            }
+            Letter::StreamGap {
+                partition,
+                from,
+                to,
+            } => {
+                assert!(from < to);
+                self.filtered.clear();
+                for subscription in &mut self.subscriptions {
+                    if subscription.partition == partition && subscription.state == State::Live {
+                        subscription.settle(from, model);
+                        subscription.state = State::Replaying;
+                        Edge::read(&mut self.requests, subscription);
+                    }
+                }
+            }
+            Letter::FilterGranted {
+                result,
+                subscription,
+            } => {
+                assert_eq!(result, Ok(()));
+                let filter = subscription.index as usize;
+                if self.asked.get(&filter) == Some(&subscription.generation) {
+                    self.granted.insert(filter);
+                }
+            }
+            Letter::Published { .. } | Letter::Consumed { .. } => {}
+            Letter::History { .. } => panic!("nobody asked"),
+        }
+    }
+
+    pub fn message(&mut self, index: u32, record: &Slice, model: &Model) {
+        let known = self
+            .indexes
+            .get(&index)
+            .expect("an index that stands for a topic");
+        let mut wanted = false;
+        for subscription in &mut self.subscriptions {
+            if subscription.state != State::Asked && subscription.index == index {
+                wanted = true;
+                if subscription.state == State::Live {
+                    subscription.take(record, model);
+                }
+            }
+        }
+        let filters = self
+            .granted
+            .iter()
+            .map(|filter| Filter::parse(FILTERS[*filter]).unwrap());
+        let covered = filters
+            .into_iter()
+            .any(|filter| filter.matches(&known.topic));
+        assert!(
+            wanted || known.announced || known.generation > 0,
+            "for nobody"
+        );
+        if covered && known.announced {
+            let view = RecordView::parse(record).unwrap();
+            let newest = self
+                .filtered
+                .entry(known.topic.clone())
+                .or_insert(view.offset() - 1);
+            let missing = model.between(known.partition, &known.topic, *newest, view.offset() - 1);
+            assert!(missing.is_empty() && view.offset() > *newest, "{missing:?}");
+            *newest = view.offset();
+        }
+    }
+}
+
+impl Subscription {
+    /// A record for this subscription: the next of its topic.
+    pub fn take(&mut self, record: &Slice, model: &Model) {
+        let view = RecordView::parse(record).unwrap();
+        let offset = view.offset();
+        if offset <= self.known {
+            return;
+        }
+        assert!(offset > self.through, "{self:?} sees {offset} again");
+        assert!(
+            view.prev() <= self.through,
+            "{self:?} sees {} before {offset}",
+            view.prev()
+        );
+        let published = &model.partitions[&self.partition][offset as usize - 1];
+        assert_eq!(
+            (published.topic.as_str(), &published.payload[..]),
+            (self.topic, view.payload())
+        );
+        self.settle(offset - 1, model);
+        self.through = offset;
+    }
+
+    /// Nothing of the topic lies between here and `through`.
+    pub fn settle(&mut self, through: u64, model: &Model) {
+        let missing = model.between(self.partition, self.topic, self.through, through);
+        assert!(
+            missing.is_empty(),
+            "{self:?} through {through} misses {missing:?}"
+        );
+        self.through = self.through.max(through);
+    }
+}
