@@ -3,7 +3,6 @@
 mod home_script;
 mod home_support;
 
-use broker::settings::Limits;
 use home_script::check;
 use home_support::Setup;
 
