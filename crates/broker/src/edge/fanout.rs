@@ -20,6 +20,8 @@ pub(crate) struct Delivery<'a> {
     pub view: RecordView<'a>,
     home: HomeId,
     topic: u32,
+    /// It answers a question of one connection, and the log may not bring it again.
+    is_answer: bool,
     native: Option<Place>,
     raw: Option<Place>,
 }
@@ -32,12 +34,16 @@ impl<'a> Delivery<'a> {
             view,
             home,
             topic,
+            is_answer: false,
             native: None,
             raw: None,
         })
     }
 
     fn origin(&self) -> Origin {
+        if self.is_answer {
+            return Origin::Private;
+        }
         Origin::Plain {
             home: self.home,
             index: self.topic,
@@ -80,6 +86,16 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let (home, topic) = (entry.home, entry.topic);
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
+            self.deliver_to(subscription, &mut delivery);
+        }
+    }
+
+    /// The retained message of a snapshot: it may be older than all that the log holds, so it is never left out.
+    pub(crate) fn deliver_retained(&mut self, subscription: u32, record: &Slice) {
+        let entry = &self.subscriptions[subscription];
+        let (home, topic) = (entry.home, entry.topic);
+        if let Some(mut delivery) = Delivery::new(record, home, topic) {
+            delivery.is_answer = true;
             self.deliver_to(subscription, &mut delivery);
         }
     }

@@ -29,7 +29,9 @@ pub(crate) struct Events {
 struct StreamTopic {
     name: Box<str>,
     is_filter: bool,
-    /// Everything up to here has been sent; nothing before the subscription holds.
+    /// Of a filter, and of a topic that was refused, a cursor says nothing.
+    has_cursor: bool,
+    /// Everything up to here has been sent; nothing before the subscription holds, unless the client came back with it.
     cursor: Option<Position>,
 }
 
@@ -86,6 +88,7 @@ impl Edge {
             }
             topics.push(StreamTopic {
                 is_filter: !filter.is_plain(),
+                has_cursor: filter.is_plain(),
                 name: value.as_ref().into(),
                 cursor: None,
             });
@@ -109,6 +112,12 @@ impl Edge {
         let start = requested_start(target)?;
         let cursor = cursor.map(|cursor| parse_cursor(&cursor, topics.len()));
         self.open_stream(index, answer, 0);
+        // Until a topic's start is told, the cursor that the client came with holds for it.
+        if let Some(Some(positions)) = &cursor {
+            for (topic, position) in topics.iter_mut().zip(positions) {
+                topic.cursor = Some(*position);
+            }
+        }
         let wanted: Vec<(Box<str>, bool)> = topics
             .iter()
             .map(|topic| (topic.name.clone(), topic.is_filter))
@@ -184,26 +193,37 @@ impl Edge {
         let id = self
             .stream_cursor(index)
             .unwrap_or_else(|| grant.position.to_string());
-        self.send_event(index, "crore.start", Some(&id), &data);
+        if self.slots[index].is(flag::RAW) {
+            self.send_event(index, "crore.start", Some(&id), &data);
+        } else {
+            // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it.
+            self.send_id(subscription, &id, grant.position.offset);
+            self.send_event(index, "crore.start", None, &data);
+        }
         if let Some(gap) = grant.gap {
             self.statistics.gaps += 1;
             self.events_gap(index, subscription, gap);
         }
         if let Some(record) = retained {
-            self.deliver_one(subscription, &record);
+            self.deliver_retained(subscription, &record);
             // Its own position must not stay the last one that the client has seen.
             self.set_stream_cursor(index, number, grant.position);
             let id = self
                 .stream_cursor(index)
                 .unwrap_or_else(|| grant.position.to_string());
-            let mark = OutgoingEvent {
-                id: Some(&id),
-                ..OutgoingEvent::default()
-            };
-            let mut bytes = Vec::new();
-            encode(&mark, &mut bytes);
-            self.send_private(index, &bytes);
+            self.send_id(subscription, &id, grant.position.offset);
         }
+    }
+
+    /// Tells a cursor without an event. It gives way with the messages before it.
+    fn send_id(&mut self, subscription: u32, id: &str, offset: u64) {
+        let mark = OutgoingEvent {
+            id: Some(id),
+            ..OutgoingEvent::default()
+        };
+        let mut bytes = Vec::new();
+        encode(&mark, &mut bytes);
+        self.send_mark(subscription, offset, &bytes);
     }
 
     pub(super) fn events_subscribed_filter(&mut self, index: u32, subscription: u32) {
@@ -219,6 +239,11 @@ impl Edge {
 
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let number = self.subscription_client(subscription);
+        if let Some(State::Events(events)) = self.state(index)
+            && let Some(topic) = events.topics.get_mut(number as usize)
+        {
+            topic.has_cursor = false;
+        }
         let mut data = Vec::from(&b"{\"topic\":"[..]);
         append_json_string(
             &mut data,
@@ -252,8 +277,26 @@ impl Edge {
         self.send_event(index, "crore.gap", None, &data);
     }
 
-    pub(super) fn events_caught_up(&mut self, index: u32) {
-        self.send_event(index, "crore.caught_up", None, b"{}");
+    pub(super) fn events_caught_up(&mut self, index: u32, subscription: u32, through: u64) {
+        let number = self.subscription_client(subscription);
+        let position = Position {
+            epoch: self.subscription_epoch(subscription),
+            offset: through,
+        };
+        self.set_stream_cursor(index, number, position);
+        let id = match self.slots[index].is(flag::RAW) {
+            true => Some(position.to_string()),
+            false => self.stream_cursor(index),
+        };
+        let mut bytes = Vec::new();
+        let event = OutgoingEvent {
+            event: Some("crore.caught_up"),
+            id: id.as_deref(),
+            data: Some("{}"),
+            retry_ms: None,
+        };
+        encode(&event, &mut bytes);
+        self.send_mark(subscription, through, &bytes);
     }
 
     pub(super) fn events_skipped(&mut self, index: u32, skipped: &[Skipped]) {
@@ -482,7 +525,7 @@ fn format_cursor(topics: &[StreamTopic]) -> Option<String> {
             text.push(',');
         }
         match topic.cursor {
-            _ if topic.is_filter => text.push('-'),
+            _ if !topic.has_cursor => text.push('-'),
             None => return None,
             Some(position) if epoch == Some(position.epoch) => {
                 let _ = write!(text, "{}", position.offset);
@@ -520,9 +563,10 @@ mod tests {
 
     #[test]
     fn cursors() {
-        let topic = |is_filter, cursor| StreamTopic {
+        let topic = |is_filter: bool, cursor| StreamTopic {
             name: "x".into(),
             is_filter,
+            has_cursor: !is_filter,
             cursor,
         };
         let at = |epoch, offset| Some(Position { epoch, offset });

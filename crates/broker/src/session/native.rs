@@ -295,9 +295,13 @@ impl Edge {
             self.send_native(index, &ServerFrame::Gap(frame));
         }
         if let Some(record) = &grant.retained {
-            self.deliver_one(subscription, record);
+            self.deliver_retained(subscription, record);
             if !grant.replaying {
-                self.native_caught_up(index, subscription, grant.position.offset);
+                let frame = CaughtUp {
+                    subscription: client,
+                    through: grant.position.offset,
+                };
+                self.send_native(index, &ServerFrame::CaughtUp(frame));
             }
         }
     }
