@@ -117,7 +117,9 @@ impl Peer {
         self.out.clear();
         self.input.clear();
         self.half_closed = false;
-        context.oracle.note(self.id, || format!("connects to edge {edge}"));
+        context
+            .oracle
+            .note(self.id, || format!("connects to edge {edge}"));
     }
 
     /// Queues bytes.
@@ -156,7 +158,9 @@ impl Peer {
         if self.random.chance(faults.stall) {
             self.stalled_until_ms = context.now_ms + self.random.between(1, faults.stall_ms_max);
             let until = self.stalled_until_ms;
-            context.oracle.note(self.id, || format!("does not read until {until} ms"));
+            context
+                .oracle
+                .note(self.id, || format!("does not read until {until} ms"));
         }
         if let Some(link) = self.link
             && self.random.chance(faults.cut)
@@ -198,7 +202,9 @@ impl Peer {
             }
             Received::Nothing => Fortune::Connected,
             Received::Ended => {
-                context.oracle.note(self.id, || "the node ended the stream".into());
+                context
+                    .oracle
+                    .note(self.id, || "the node ended the stream".into());
                 self.leave(context, false);
                 Fortune::Lost
             }

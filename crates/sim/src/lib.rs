@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod faults;
+pub mod http;
 pub mod kinds;
 pub mod mesh;
 pub mod mutation;
@@ -14,6 +15,7 @@ pub mod native;
 pub mod network;
 pub mod oracle;
 pub mod plan;
+pub mod resumer;
 pub mod world;
 
 pub use mutation::Mutation;

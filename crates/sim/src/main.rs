@@ -16,7 +16,9 @@ fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
         Err(text) => {
-            eprintln!("{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going]");
+            eprintln!(
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -50,7 +52,8 @@ impl Arguments {
         while let Some(word) = words.next() {
             let mut number = || {
                 let text = words.next().unwrap_or_default();
-                text.parse::<u64>().map_err(|_| format!("{word} needs a number"))
+                text.parse::<u64>()
+                    .map_err(|_| format!("{word} needs a number"))
             };
             match word.as_str() {
                 "--seeds" => arguments.seeds = number()?,
@@ -102,7 +105,11 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         }
         if let Some(failure) = &outcome.failure {
             failed += 1;
-            let kind: String = failure.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+            let kind: String = failure
+                .text
+                .chars()
+                .filter(|letter| !letter.is_ascii_digit())
+                .collect();
             let entry = kinds.entry(kind).or_insert((0, seed));
             entry.0 += 1;
             if !arguments.keep_going {
@@ -139,8 +146,15 @@ fn tell(seed: u64, arguments: &Arguments) {
 
 fn tell_outcome(outcome: &Outcome, all: bool) {
     if let Some(failure) = &outcome.failure {
-        println!("seed {}, at {} ms, client {:?}: {}", outcome.seed, failure.at_ms, failure.client, failure.text);
-        let skipped = if all { 0 } else { outcome.notes.len().saturating_sub(LINES_MAX) };
+        println!(
+            "seed {}, at {} ms, client {:?}: {}",
+            outcome.seed, failure.at_ms, failure.client, failure.text
+        );
+        let skipped = if all {
+            0
+        } else {
+            outcome.notes.len().saturating_sub(LINES_MAX)
+        };
         for note in &outcome.notes[skipped..] {
             println!("  {note}");
         }
@@ -155,7 +169,9 @@ fn find_mutations(arguments: &Arguments, budget: u64) -> ExitCode {
         let found = find(mutation, arguments.first, budget);
         let seconds = began.elapsed().as_secs_f64();
         match found {
-            Some((worlds, text)) => println!("{mutation:?}: found in world {worlds}, {seconds:.2} s: {text}"),
+            Some((worlds, text)) => {
+                println!("{mutation:?}: found in world {worlds}, {seconds:.2} s: {text}")
+            }
             None => {
                 missed += 1;
                 println!("{mutation:?}: not found in {budget} worlds, {seconds:.2} s");

@@ -85,7 +85,8 @@ impl Saboteur {
 
     /// Bytes on their way to a client.
     pub(crate) fn on_write(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        if self.mutation == Some(Mutation::LoseBytes) && bytes.len() > 8 && self.random.chance(0.01) {
+        if self.mutation == Some(Mutation::LoseBytes) && bytes.len() > 8 && self.random.chance(0.01)
+        {
             self.strikes += 1;
             let from = self.random.below(bytes.len() as u64 - 4) as usize;
             bytes.drain(from..from + 4);
@@ -162,7 +163,9 @@ impl Saboteur {
                     *epoch -= 1;
                 }
                 (Letter::Published { .. }, Some(Mutation::LoseAck)) if self.strikes() => continue,
-                (Letter::Released { .. }, Some(Mutation::DropReleased)) if self.strikes() => continue,
+                (Letter::Released { .. }, Some(Mutation::DropReleased)) if self.strikes() => {
+                    continue;
+                }
                 _ => {}
             }
             kept.push(letter);

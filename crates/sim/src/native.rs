@@ -11,8 +11,8 @@ use wire::http::response::Response;
 use wire::http::{HeadLimits, HeadScan};
 use wire::native::{
     Attributes, ClientFrame, Credit, ErrorCode, ErrorFrame, Hello, History, HistoryPage, Position,
-    Reference, Retained, ServerFrame, Start, Subscribe, SubscribeItem, SubscribeRequest, Subscribed,
-    Tag, Unsubscribe, encode_publish_head,
+    Reference, Retained, ServerFrame, Start, Subscribe, SubscribeItem, SubscribeRequest,
+    Subscribed, Tag, Unsubscribe, encode_publish_head,
 };
 use wire::websocket::handshake::ClientHandshake;
 use wire::websocket::message::{Assembler, Event};
@@ -60,6 +60,7 @@ enum Waiting {
         reverse: bool,
         position: Option<u64>,
         audit: bool,
+        asked_at: u64,
     },
 }
 
@@ -172,7 +173,13 @@ impl NativeClient {
             let at = 1 + self.peer.random.below(bytes.len() as u64 - 1) as usize;
             self.peer.random.fill(&mut key);
             frame::encode(&mut out, false, Opcode::Binary, &bytes[..at], Some(key));
-            frame::encode(&mut out, true, Opcode::Continuation, &bytes[at..], Some(key));
+            frame::encode(
+                &mut out,
+                true,
+                Opcode::Continuation,
+                &bytes[at..],
+                Some(key),
+            );
         } else {
             self.peer.random.fill(&mut key);
             frame::encode(&mut out, true, Opcode::Binary, bytes, Some(key));
@@ -384,7 +391,9 @@ impl NativeClient {
         };
         wide.stage = Stage::Asked;
         let filter = &context.plan.filters[wide.run.filter];
-        context.oracle.note(self.peer.id, || format!("subscribes {number} to filter {filter}"));
+        context.oracle.note(self.peer.id, || {
+            format!("subscribes {number} to filter {filter}")
+        });
         let item = SubscribeItem::new(number, SubscribeRequest::new(filter, Start::Live));
         self.frame(&ClientFrame::Subscribe(Subscribe {
             items: (&[item]).into(),
@@ -393,8 +402,16 @@ impl NativeClient {
 
     fn unsubscribe(&mut self, context: &mut Context<'_>) {
         let live = |stage: Stage| matches!(stage, Stage::Live | Stage::Replaying);
-        let plain = self.plain.iter().filter(|(_, plain)| live(plain.stage)).map(|(number, _)| *number);
-        let wide = self.wide.iter().filter(|(_, wide)| live(wide.stage)).map(|(number, _)| *number);
+        let plain = self
+            .plain
+            .iter()
+            .filter(|(_, plain)| live(plain.stage))
+            .map(|(number, _)| *number);
+        let wide = self
+            .wide
+            .iter()
+            .filter(|(_, wide)| live(wide.stage))
+            .map(|(number, _)| *number);
         let numbers: Vec<u32> = plain.chain(wide).collect();
         if numbers.is_empty() {
             return;
@@ -406,7 +423,9 @@ impl NativeClient {
         if let Some(wide) = self.wide.get_mut(&number) {
             wide.stage = Stage::Ending;
         }
-        context.oracle.note(self.peer.id, || format!("unsubscribes {number}"));
+        context
+            .oracle
+            .note(self.peer.id, || format!("unsubscribes {number}"));
         self.frame(&ClientFrame::Unsubscribe(Unsubscribe {
             subscriptions: (&[number]).into(),
         }));
@@ -429,7 +448,11 @@ impl NativeClient {
         audit: bool,
     ) {
         let request = self.next_number();
-        let records_max = if audit { 0 } else { self.peer.random.below(6) as u32 };
+        let records_max = if audit {
+            0
+        } else {
+            self.peer.random.below(6) as u32
+        };
         context.oracle.note(self.peer.id, || {
             format!("asks {request} for history of topic {topic}, reverse {reverse}, beyond {position:?}")
         });
@@ -451,6 +474,7 @@ impl NativeClient {
                 reverse,
                 position,
                 audit,
+                asked_at: context.oracle.moment,
             },
         );
     }
@@ -489,7 +513,10 @@ impl NativeClient {
         encode_publish_head(request, topic, retain, &attributes, &mut bytes);
         bytes.extend_from_slice(payload);
         context.oracle.note(self.peer.id, || {
-            format!("publishes {id} to {topic} as request {request}, {} bytes", payload.len())
+            format!(
+                "publishes {id} to {topic} as request {request}, {} bytes",
+                payload.len()
+            )
         });
         self.binary(&bytes);
         if acknowledge {
@@ -504,9 +531,14 @@ impl NativeClient {
         let mut goes_on = true;
         if !self.is_open {
             match Response::decode(&input, &mut self.scan, &HeadLimits::default(), "GET") {
-                Ok(Step::Done { value, consumed: head }) => {
+                Ok(Step::Done {
+                    value,
+                    consumed: head,
+                }) => {
                     if let Err(refusal) = self.handshake().check_response(&value) {
-                        context.oracle.fail(self.peer.id, format!("handshake refused: {refusal}"));
+                        context
+                            .oracle
+                            .fail(self.peer.id, format!("handshake refused: {refusal}"));
                         return false;
                     }
                     self.is_open = true;
@@ -514,22 +546,34 @@ impl NativeClient {
                 }
                 Ok(Step::More { .. }) => {}
                 Err(error) => {
-                    context.oracle.fail(self.peer.id, format!("answer to the handshake: {error}"));
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("answer to the handshake: {error}"));
                     return false;
                 }
             }
         }
         let mut assembly = std::mem::take(&mut self.assembly);
         while self.is_open && goes_on && consumed < input.len() {
-            let step = self.assembler.decode(&mut input[consumed..], Role::Client, MESSAGE_BYTES_MAX, &mut assembly);
+            let step = self.assembler.decode(
+                &mut input[consumed..],
+                Role::Client,
+                MESSAGE_BYTES_MAX,
+                &mut assembly,
+            );
             match step {
                 Ok(Step::More { .. }) => break,
-                Ok(Step::Done { value, consumed: taken }) => {
+                Ok(Step::Done {
+                    value,
+                    consumed: taken,
+                }) => {
                     consumed += taken;
                     goes_on = self.on_event(context, value);
                 }
                 Err(error) => {
-                    context.oracle.fail(self.peer.id, format!("not WebSocket: {error}"));
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("not WebSocket: {error}"));
                     goes_on = false;
                 }
             }
@@ -544,20 +588,29 @@ impl NativeClient {
         match event {
             Event::Binary(bytes) => match ServerFrame::decode(bytes) {
                 Ok(frame) => {
-                    context.oracle.note(self.peer.id, || format!("<- {}", short(&frame)));
+                    context
+                        .oracle
+                        .note(self.peer.id, || format!("<- {}", short(&frame)));
                     self.on_frame(context, frame);
                     true
                 }
                 Err(error) => {
-                    context.oracle.fail(self.peer.id, format!("not a frame: {error}"));
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("not a frame: {error}"));
                     false
                 }
             },
             Event::Close(close) => {
                 let code = close.code.map_or(1005, |code| code.0);
-                context.oracle.note(self.peer.id, || format!("<- close {code}"));
+                context
+                    .oracle
+                    .note(self.peer.id, || format!("<- close {code}"));
                 if !client::session::close_code_reconnects(u32::from(code)) {
-                    context.oracle.fail(self.peer.id, format!("closed with {code}: {}", close.reason));
+                    context.oracle.fail(
+                        self.peer.id,
+                        format!("closed with {code}: {}", close.reason),
+                    );
                 }
                 false
             }
@@ -568,45 +621,71 @@ impl NativeClient {
     fn on_frame(&mut self, context: &mut Context<'_>, frame: ServerFrame<'_>) {
         let id = self.peer.id;
         if !self.is_welcome && !matches!(frame, ServerFrame::Welcome(_)) {
-            return context.oracle.fail(id, format!("before WELCOME: {}", short(&frame)));
+            return context
+                .oracle
+                .fail(id, format!("before WELCOME: {}", short(&frame)));
         }
         match frame {
             ServerFrame::Welcome(_) => self.is_welcome = true,
             ServerFrame::Subscribed(subscribed) => self.on_subscribed(context, subscribed),
             ServerFrame::Unsubscribed(frame) => {
                 if frame.code != 0 {
-                    context.oracle.fail(id, format!("unsubscribed with {}", frame.code));
+                    context
+                        .oracle
+                        .fail(id, format!("unsubscribed with {}", frame.code));
                 }
                 if let Some(plain) = self.plain.remove(&frame.subscription) {
-                    self.aliases.retain(|_, number| *number != frame.subscription);
+                    self.aliases
+                        .retain(|_, number| *number != frame.subscription);
                     context.oracle.keep_run(plain.run);
                 } else if self.wide.remove(&frame.subscription).is_none() {
-                    context.oracle.fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
+                    context
+                        .oracle
+                        .fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
                 }
             }
             ServerFrame::Message(message) => {
                 let Some(number) = self.aliases.get(&message.alias) else {
-                    return context.oracle.fail(id, format!("message for alias {}, which is nobody's", message.alias));
+                    return context.oracle.fail(
+                        id,
+                        format!("message for alias {}, which is nobody's", message.alias),
+                    );
                 };
                 let Some(plain) = self.plain.get_mut(number) else {
                     return;
                 };
                 let topic = plain.run.topic;
                 let (offset, prev) = (message.offset, message.prev);
-                if !context.oracle.delivered(context.plan, id, topic, offset, Some(prev), message.payload) {
+                if !context.oracle.delivered(
+                    context.plan,
+                    id,
+                    topic,
+                    offset,
+                    Some(prev),
+                    message.payload,
+                ) {
                     return;
                 }
-                if !plain.has_cursor && message.retained == Retained::Yes && !plain.has_begun && plain.start == Start::Snapshot {
+                if !plain.has_cursor
+                    && message.retained == Retained::Yes
+                    && !plain.has_begun
+                    && plain.start == Start::Snapshot
+                {
                     plain.is_snapshot = true;
                 }
                 if let Err(text) = plain.on_message(offset, prev) {
                     let topic = &context.plan.topics[topic];
-                    context.oracle.fail(id, format!("subscription {number} to {topic}: {text}"));
+                    context
+                        .oracle
+                        .fail(id, format!("subscription {number} to {topic}: {text}"));
                 }
                 if let Some(credit) = plain.credit
                     && plain.stage == Stage::Replaying
                 {
-                    let (number, messages) = (*number, self.peer.random.between(0, u64::from(credit) * 2) as u32);
+                    let (number, messages) = (
+                        *number,
+                        self.peer.random.between(0, u64::from(credit) * 2) as u32,
+                    );
                     self.frame(&ClientFrame::Credit(Credit {
                         subscription: number,
                         messages: messages.max(1),
@@ -615,11 +694,16 @@ impl NativeClient {
             }
             ServerFrame::NamedMessage(message) => {
                 let Some(topic) = context.plan.topic(message.topic) else {
-                    return context.oracle.fail(id, format!("unknown topic {}", message.topic));
+                    return context
+                        .oracle
+                        .fail(id, format!("unknown topic {}", message.topic));
                 };
                 let offset = message.position.offset;
                 let prev = Some(message.prev);
-                if context.oracle.delivered(context.plan, id, topic, offset, prev, message.payload) {
+                if context
+                    .oracle
+                    .delivered(context.plan, id, topic, offset, prev, message.payload)
+                {
                     self.on_named(context, topic, offset);
                 }
             }
@@ -627,7 +711,9 @@ impl NativeClient {
                 if let Some(plain) = self.plain.get_mut(&frame.subscription)
                     && let Err(text) = plain.on_caught_up(frame.through)
                 {
-                    context.oracle.fail(id, format!("subscription {}: {text}", frame.subscription));
+                    context
+                        .oracle
+                        .fail(id, format!("subscription {}: {text}", frame.subscription));
                 }
             }
             ServerFrame::Gap(gap) => {
@@ -643,22 +729,36 @@ impl NativeClient {
                         other => Err(format!("GAP names epoch {other}")),
                     };
                     if let Err(text) = result {
-                        context.oracle.fail(id, format!("subscription {}: {text}", gap.subscription));
+                        context
+                            .oracle
+                            .fail(id, format!("subscription {}: {text}", gap.subscription));
                     }
                 }
             }
-            ServerFrame::Skipped(skipped) => match (self.wide.get_mut(&skipped.subscription), skipped.partition) {
-                (Some(wide), Some(partition)) => {
-                    wide.run.skipped.push((partition.partition, skipped.from, skipped.through));
+            ServerFrame::Skipped(skipped) => {
+                match (self.wide.get_mut(&skipped.subscription), skipped.partition) {
+                    (Some(wide), Some(partition)) => {
+                        wide.run
+                            .skipped
+                            .push((partition.partition, skipped.from, skipped.through));
+                    }
+                    _ => context
+                        .oracle
+                        .fail(id, format!("SKIPPED for {}", skipped.subscription)),
                 }
-                _ => context.oracle.fail(id, format!("SKIPPED for {}", skipped.subscription)),
-            },
+            }
             ServerFrame::Published(published) => {
-                let Some(Waiting::Publication(publication)) = self.requests.remove(&published.request) else {
-                    return context.oracle.fail(id, format!("PUBLISHED for request {}", published.request));
+                let Some(Waiting::Publication(publication)) =
+                    self.requests.remove(&published.request)
+                else {
+                    return context
+                        .oracle
+                        .fail(id, format!("PUBLISHED for request {}", published.request));
                 };
                 let Position { epoch, offset } = published.position;
-                context.oracle.acknowledged(context.plan, id, publication, epoch, offset);
+                context
+                    .oracle
+                    .acknowledged(context.plan, id, publication, epoch, offset);
                 let topic = context.oracle.publications[publication].topic;
                 let partition = context.plan.partition(topic);
                 let newest = self.acknowledged.entry(partition).or_default();
@@ -666,7 +766,10 @@ impl NativeClient {
                     let (request, before) = *newest;
                     context.oracle.fail(
                         id,
-                        format!("request {} stands at {offset}, after request {request} at {before}", published.request),
+                        format!(
+                            "request {} stands at {offset}, after request {request} at {before}",
+                            published.request
+                        ),
                     );
                 }
                 *newest = (published.request, offset);
@@ -695,10 +798,15 @@ impl NativeClient {
             return;
         }
         let Some(plain) = self.plain.get_mut(&number) else {
-            return context.oracle.fail(self.peer.id, format!("SUBSCRIBED for {number}"));
+            return context
+                .oracle
+                .fail(self.peer.id, format!("SUBSCRIBED for {number}"));
         };
         let Some(topic) = subscribed.plain else {
-            return context.oracle.fail(self.peer.id, format!("SUBSCRIBED for {number} without a topic"));
+            return context.oracle.fail(
+                self.peer.id,
+                format!("SUBSCRIBED for {number} without a topic"),
+            );
         };
         if topic.through.epoch != EPOCH {
             let text = format!("SUBSCRIBED names epoch {}", topic.through.epoch);
@@ -707,7 +815,9 @@ impl NativeClient {
         self.aliases.retain(|_, other| *other != number);
         self.aliases.insert(topic.alias, number);
         if let Err(text) = plain.on_subscribed(topic.through.offset, subscribed.replaying) {
-            context.oracle.fail(self.peer.id, format!("subscription {number}: {text}"));
+            context
+                .oracle
+                .fail(self.peer.id, format!("subscription {number}: {text}"));
         }
     }
 
@@ -728,7 +838,9 @@ impl NativeClient {
             wide.run.seen.insert((topic, offset));
         }
         if !was_wanted {
-            context.oracle.fail(self.peer.id, format!("no filter matches {name}"));
+            context
+                .oracle
+                .fail(self.peer.id, format!("no filter matches {name}"));
         }
     }
 
@@ -738,9 +850,12 @@ impl NativeClient {
             reverse,
             position,
             audit,
+            asked_at,
         }) = self.requests.remove(&page.request)
         else {
-            return context.oracle.fail(self.peer.id, format!("HISTORY_PAGE for {}", page.request));
+            return context
+                .oracle
+                .fail(self.peer.id, format!("HISTORY_PAGE for {}", page.request));
         };
         let id = self.peer.id;
         let fail = |oracle: &mut Oracle, text: String| {
@@ -748,7 +863,10 @@ impl NativeClient {
             oracle.fail(id, format!("history of {name}: {text}"));
         };
         if page.epoch != EPOCH || page.reverse != reverse {
-            fail(context.oracle, format!("epoch {}, reverse {}", page.epoch, page.reverse));
+            fail(
+                context.oracle,
+                format!("epoch {}, reverse {}", page.epoch, page.reverse),
+            );
         }
         // Forward: everything up to here is settled. Reverse: the next one must be at least this.
         let mut settled = position.unwrap_or(0);
@@ -759,19 +877,32 @@ impl NativeClient {
         let mut last = None;
         for record in page.records {
             let (offset, prev) = (record.offset, record.prev);
-            if !context.oracle.delivered(context.plan, id, topic, offset, Some(prev), record.payload) {
+            if !context.oracle.delivered(
+                context.plan,
+                id,
+                topic,
+                offset,
+                Some(prev),
+                record.payload,
+            ) {
                 return;
             }
             if reverse {
                 if is_bound && offset >= settled {
                     fail(context.oracle, format!("{offset} is not before {settled}"));
                 } else if last.is_some() && is_bound && offset < settled_prev(last) {
-                    fail(context.oracle, format!("{offset} is not the one before {last:?}"));
+                    fail(
+                        context.oracle,
+                        format!("{offset} is not the one before {last:?}"),
+                    );
                 }
                 settled = offset;
             } else {
                 if is_bound && prev > settled {
-                    fail(context.oracle, format!("{offset} has prev {prev}, but the one before is {settled}"));
+                    fail(
+                        context.oracle,
+                        format!("{offset} has prev {prev}, but the one before is {settled}"),
+                    );
                 }
                 if is_bound && offset <= settled {
                     fail(context.oracle, format!("{offset} is not after {settled}"));
@@ -783,9 +914,8 @@ impl NativeClient {
         }
         if audit {
             let seen: Vec<u64> = page.records.iter().map(|record| record.offset).collect();
-            let moment = context.oracle.tick();
             let present = context.oracle.present.entry(topic).or_default();
-            present.extend(seen.into_iter().map(|offset| (offset, moment)));
+            present.extend(seen.into_iter().map(|offset| (offset, asked_at)));
             if page.more {
                 let position = last.map(|(offset, _)| offset).or(position);
                 self.todo.push_back(Todo::Audit(topic, position));
@@ -797,7 +927,11 @@ impl NativeClient {
 
     fn on_error(&mut self, context: &mut Context<'_>, error: &ErrorFrame<'_>) {
         let id = self.peer.id;
-        let codes = |codes: &[ErrorCode]| codes.iter().any(|code| u32::from(code.number()) == error.code);
+        let codes = |codes: &[ErrorCode]| {
+            codes
+                .iter()
+                .any(|code| u32::from(code.number()) == error.code)
+        };
         let is_bound = codes(&[
             ErrorCode::MemoryFull,
             ErrorCode::LogFull,
@@ -811,7 +945,9 @@ impl NativeClient {
                     context.oracle.refused(id, publication);
                 }
                 None if request == 0 && !context.plan.lossless => {}
-                _ => context.oracle.fail(id, format!("request {request}: {}", error.message)),
+                _ => context
+                    .oracle
+                    .fail(id, format!("request {request}: {}", error.message)),
             },
             Reference::Subscription(number) => {
                 let Some(plain) = self.plain.get_mut(&number) else {
@@ -819,8 +955,14 @@ impl NativeClient {
                     return;
                 };
                 match error.restart {
-                    Some(restart) if codes(&[ErrorCode::PositionUnavailable]) && plain.fail_on_gap => {
-                        let from = if plain.has_cursor { plain.run.cursor } else { 0 };
+                    Some(restart)
+                        if codes(&[ErrorCode::PositionUnavailable]) && plain.fail_on_gap =>
+                    {
+                        let from = if plain.has_cursor {
+                            plain.run.cursor
+                        } else {
+                            0
+                        };
                         plain.refused_from(from, restart.offset);
                         self.ask_plain(context, number);
                     }
@@ -829,10 +971,14 @@ impl NativeClient {
                             context.oracle.keep_run(plain.run);
                         }
                     }
-                    _ => context.oracle.fail(id, format!("subscription {number}: {}", error.message)),
+                    _ => context
+                        .oracle
+                        .fail(id, format!("subscription {number}: {}", error.message)),
                 }
             }
-            Reference::Connection => context.oracle.fail(id, format!("connection: {}", error.message)),
+            Reference::Connection => context
+                .oracle
+                .fail(id, format!("connection: {}", error.message)),
         }
     }
 }
@@ -844,7 +990,11 @@ fn settled_prev(last: Option<(u64, u64)>) -> u64 {
 impl Plain {
     fn on_subscribed(&mut self, through: u64, replaying: bool) -> Result<(), String> {
         if self.stage == Stage::Asked {
-            self.stage = if replaying { Stage::Replaying } else { Stage::Live };
+            self.stage = if replaying {
+                Stage::Replaying
+            } else {
+                Stage::Live
+            };
         }
         self.has_begun = false;
         if self.has_cursor {
@@ -875,10 +1025,14 @@ impl Plain {
     fn on_message(&mut self, offset: u64, prev: u64) -> Result<(), String> {
         let cursor = self.run.cursor;
         if offset <= cursor {
-            return Err(format!("{offset} was settled before: the cursor is {cursor}"));
+            return Err(format!(
+                "{offset} was settled before: the cursor is {cursor}"
+            ));
         }
         if prev > cursor {
-            return Err(format!("{offset} has prev {prev}, and the cursor is {cursor}: not announced"));
+            return Err(format!(
+                "{offset} has prev {prev}, and the cursor is {cursor}: not announced"
+            ));
         }
         if !self.is_snapshot && self.start == Start::Snapshot && !self.has_cursor {
             self.has_cursor = true;
@@ -901,7 +1055,9 @@ impl Plain {
                 _ => false,
             };
             if !is_bad {
-                return Err(format!("{hole:?} for a position that was given by the node"));
+                return Err(format!(
+                    "{hole:?} for a position that was given by the node"
+                ));
             }
         }
         self.has_begun = true;
@@ -961,7 +1117,12 @@ impl Client for NativeClient {
             self.has_visited = true;
             self.todo = (0..context.plan.topics.len()).map(Todo::Marker).collect();
         }
-        if !stays && matches!(context.phase, Phase::Leaving | Phase::Visiting | Phase::Over) {
+        if !stays
+            && matches!(
+                context.phase,
+                Phase::Leaving | Phase::Visiting | Phase::Over
+            )
+        {
             if self.peer.is_connected() {
                 let with_reset = self.peer.random.chance(0.3);
                 self.peer.leave(context, with_reset);
@@ -972,7 +1133,11 @@ impl Client for NativeClient {
         if was_connected {
             if context.phase == Phase::Active || self.is_auditor {
                 if context.now_ms >= self.peer.act_at_ms {
-                    let pace = if self.is_auditor { 0 } else { context.plan.pace_ms };
+                    let pace = if self.is_auditor {
+                        0
+                    } else {
+                        context.plan.pace_ms
+                    };
                     self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
                     self.act(context);
                 }
@@ -1071,7 +1236,10 @@ fn short(frame: &ServerFrame<'_>) -> String {
         ),
         ServerFrame::HistoryPage(page) => {
             let offsets: Vec<u64> = page.records.iter().map(|record| record.offset).collect();
-            format!("HISTORY_PAGE {} gap {:?} more {} {offsets:?}", page.request, page.gap, page.more)
+            format!(
+                "HISTORY_PAGE {} gap {:?} more {} {offsets:?}",
+                page.request, page.gap, page.more
+            )
         }
         other => format!("{other:?}"),
     }

@@ -144,7 +144,9 @@ impl Network {
         if link.reset || link.node_gone || link.to_node_ended {
             return bytes.len();
         }
-        let mut count = bytes.len().min(SEND_BUFFER_BYTES.saturating_sub(link.to_node.len()));
+        let mut count = bytes
+            .len()
+            .min(SEND_BUFFER_BYTES.saturating_sub(link.to_node.len()));
         if count > 1 && self.random.chance(self.faults.split) {
             count = 1 + self.random.below(count as u64 - 1) as usize;
         }
@@ -258,7 +260,9 @@ impl Network {
 
     fn poll(&mut self, edge: usize, timeout: Option<Duration>, events: &mut Vec<Event>) {
         let dead = std::mem::take(&mut self.edges[edge].dead);
-        self.edges[edge].free.extend(dead.iter().map(|conn| conn.index));
+        self.edges[edge]
+            .free
+            .extend(dead.iter().map(|conn| conn.index));
         for (conn, id, how) in std::mem::take(&mut self.edges[edge].closing) {
             self.carry_out_close(edge, conn, id, how);
         }

@@ -68,6 +68,17 @@ pub struct Run {
     pub wanted_newest: Option<(usize, u64)>,
 }
 
+impl Run {
+    /// A gap was announced: what lies before it is claimed to be settled, and judged as such.
+    pub fn take_hole(&mut self, hole: Hole) {
+        self.holes.push(Hole {
+            from: self.cursor.max(hole.from),
+            ..hole
+        });
+        self.cursor = self.cursor.max(hole.to);
+    }
+}
+
 /// One subscription to a filter on one connection.
 #[derive(Clone, Debug, Default)]
 pub struct FilterRun {
@@ -217,7 +228,9 @@ impl Oracle {
             let floor = publication.floor;
             return self.fail(
                 client,
-                format!("publication {id}: offset {offset}, though {floor} was known when it was sent"),
+                format!(
+                    "publication {id}: offset {offset}, though {floor} was known when it was sent"
+                ),
             );
         }
         self.learn(partition, offset, client, id, None);
@@ -239,7 +252,10 @@ impl Oracle {
             .and_then(|text| std::str::from_utf8(text).ok())
             .and_then(|text| usize::from_str_radix(text, 16).ok());
         let Some(publication) = id.and_then(|id| self.publications.get(id)) else {
-            let text = format!("offset {offset} of {} is no publication", plan.topics[topic]);
+            let text = format!(
+                "offset {offset} of {} is no publication",
+                plan.topics[topic]
+            );
             self.fail(client, text);
             return false;
         };
@@ -247,21 +263,37 @@ impl Oracle {
         if publication.topic != topic || publication.payload != payload {
             self.fail(
                 client,
-                format!("offset {offset} of {} is not publication {id}", plan.topics[topic]),
+                format!(
+                    "offset {offset} of {} is not publication {id}",
+                    plan.topics[topic]
+                ),
             );
             return false;
         }
         self.learn(plan.partition(topic), offset, client, id, prev)
     }
 
-    fn learn(&mut self, partition: u32, offset: u64, client: usize, id: usize, prev: Option<u64>) -> bool {
+    fn learn(
+        &mut self,
+        partition: u32,
+        offset: u64,
+        client: usize,
+        id: usize,
+        prev: Option<u64>,
+    ) -> bool {
         match self.publications[id].fate {
             Fate::Refused => {
-                self.fail(client, format!("publication {id} was refused and stands at {offset}"));
+                self.fail(
+                    client,
+                    format!("publication {id} was refused and stands at {offset}"),
+                );
                 return false;
             }
             Fate::Appended(known) if known != offset => {
-                self.fail(client, format!("publication {id} stands at {known} and at {offset}"));
+                self.fail(
+                    client,
+                    format!("publication {id} stands at {known} and at {offset}"),
+                );
                 return false;
             }
             _ => self.publications[id].fate = Fate::Appended(offset),
@@ -274,7 +306,10 @@ impl Oracle {
         });
         if place.publication != id {
             let other = place.publication;
-            self.fail(client, format!("offset {offset}: publications {other} and {id}"));
+            self.fail(
+                client,
+                format!("offset {offset}: publications {other} and {id}"),
+            );
             return false;
         }
         match (place.prev, prev) {
@@ -315,7 +350,9 @@ impl Oracle {
                 let topic = &plan.topics[topic];
                 self.fail(
                     None,
-                    format!("{topic}: offset {offset} has prev {prev:?}, but {before} lies between"),
+                    format!(
+                        "{topic}: offset {offset} has prev {prev:?}, but {before} lies between"
+                    ),
                 );
             }
         }
@@ -332,7 +369,11 @@ impl Oracle {
 
     fn judge_run(&mut self, plan: &Plan, run: &Run, offsets: &[u64]) {
         let name = &plan.topics[run.topic];
-        let in_hole = |offset: u64| run.holes.iter().any(|hole| hole.from < offset && offset <= hole.to);
+        let in_hole = |offset: u64| {
+            run.holes
+                .iter()
+                .any(|hole| hole.from < offset && offset <= hole.to)
+        };
         for offset in offsets {
             let was_seen = run.seen.binary_search(offset).is_ok();
             let is_settled = run.from < *offset && *offset <= run.cursor;
@@ -383,7 +424,9 @@ impl Oracle {
         if hole.reason == 0
             && let Some(present) = self.present.get(&run.topic)
             && plan.settings.rules[0].history_messages_max > 1_000_000
-            && let Some((offset, _)) = present.range(range.clone()).find(|(_, at)| **at > hole.told_at)
+            && let Some((offset, _)) = present
+                .range(range.clone())
+                .find(|(_, at)| **at > hole.told_at)
         {
             return self.fail(
                 run.client,
@@ -397,7 +440,9 @@ impl Oracle {
             if inside && newer < rule.history_messages_max as usize {
                 self.fail(
                     run.client,
-                    format!("{name}: {hole:?} by the history's limit, with only {newer} newer messages"),
+                    format!(
+                        "{name}: {hole:?} by the history's limit, with only {newer} newer messages"
+                    ),
                 );
             }
         }

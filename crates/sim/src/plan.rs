@@ -88,13 +88,22 @@ impl Plan {
             } else {
                 random.between(2, 9) as usize
             },
-            active_ms: if big { 1_500 } else { random.between(300, 3_000) },
-            pace_ms: if big { 700 } else { [3, 15, 60][random.below(3) as usize] },
+            active_ms: if big {
+                1_500
+            } else {
+                random.between(300, 3_000)
+            },
+            pace_ms: if big {
+                700
+            } else {
+                [3, 15, 60][random.below(3) as usize]
+            },
             lossless,
             memory_bytes: if memory_is_short { 64 << 10 } else { 64 << 20 },
             memory_refusals: if memory_is_short { 0.2 } else { 0.0 },
             clock_jumps: !lossless && random.chance(0.3),
-            payload_bytes_max: [0, 100, 1_500, 20_000][random.below(if big { 2 } else { 4 }) as usize],
+            payload_bytes_max: [0, 100, 1_500, 20_000]
+                [random.below(if big { 2 } else { 4 }) as usize],
             retain: [0.0, 0.0, 0.2][random.below(3) as usize],
             net: NetFaults::draw(&mut random),
             mail: MailFaults::draw(&mut random),

@@ -283,7 +283,10 @@ impl World {
                 ("event streams", edge.event_streams),
                 ("pinned bytes", edge.pinned_bytes),
             ];
-            let home = reactor.home().map(|home| home.statistics()).unwrap_or_default();
+            let home = reactor
+                .home()
+                .map(|home| home.statistics())
+                .unwrap_or_default();
             let of_home = [
                 ("indexes", home.indexes),
                 ("filters of the home", home.filters),
@@ -293,13 +296,17 @@ impl World {
                 // What a filter had matched goes when the topic is next published to; some worlds refuse that.
                 let may_stay = name == "indexes" && self.oracle.visited < self.plan.topics.len();
                 if value != 0 && !may_stay {
-                    self.oracle.fail(None, format!("everybody has left, and {name} is {value}"));
+                    self.oracle
+                        .fail(None, format!("everybody has left, and {name} is {value}"));
                 }
             }
         }
         let links = self.network.borrow().links_count();
         if links > 0 {
-            self.oracle.fail(None, format!("everybody has left, and {links} connections are there"));
+            self.oracle.fail(
+                None,
+                format!("everybody has left, and {links} connections are there"),
+            );
         }
     }
 
@@ -320,7 +327,11 @@ impl World {
         let passed = now_ms.saturating_sub(now.monotonic_ms);
         now.monotonic_ms = now_ms;
         now.unix_ms += passed;
-        if self.plan.clock_jumps && self.phase == Phase::Active && passed > 0 && self.random.chance(0.01) {
+        if self.plan.clock_jumps
+            && self.phase == Phase::Active
+            && passed > 0
+            && self.random.chance(0.01)
+        {
             let jump = self.random.below(4_000);
             now.unix_ms = (now.unix_ms + jump).saturating_sub(2_000);
         }
@@ -349,7 +360,11 @@ impl World {
             }
             runnable.clear();
             for shard in 0..self.reactors.len() {
-                let has_mail = self.mesh.borrow().due_ms(shard).is_some_and(|due| due <= self.now_ms);
+                let has_mail = self
+                    .mesh
+                    .borrow()
+                    .due_ms(shard)
+                    .is_some_and(|due| due <= self.now_ms);
                 if has_mail || self.turns < 4 || self.network.borrow().has_work(shard) {
                     runnable.push(shard);
                 }
@@ -393,7 +408,10 @@ impl World {
 
     fn next_ms(&self) -> Option<u64> {
         let reactors = (0..self.reactors.len()).flat_map(|shard| {
-            [self.network.borrow().wake_at_ms(shard), self.mesh.borrow().due_ms(shard)]
+            [
+                self.network.borrow().wake_at_ms(shard),
+                self.mesh.borrow().due_ms(shard),
+            ]
         });
         let timer = self.timers.first().map(|(at, _)| *at);
         reactors.flatten().chain(timer).min()
@@ -402,8 +420,16 @@ impl World {
     fn turn(&mut self, shard: usize) {
         self.turns += 1;
         self.hash = fold(self.hash, shard as u64);
-        let has_mail = self.mesh.borrow().due_ms(shard).is_some_and(|due| due <= self.now_ms);
-        let was_due = self.network.borrow().wake_at_ms(shard).is_some_and(|at| at <= self.now_ms);
+        let has_mail = self
+            .mesh
+            .borrow()
+            .due_ms(shard)
+            .is_some_and(|due| due <= self.now_ms);
+        let was_due = self
+            .network
+            .borrow()
+            .wake_at_ms(shard)
+            .is_some_and(|at| at <= self.now_ms);
         if let Err(error) = self.reactors[shard].turn() {
             self.oracle.fail(None, format!("edge {shard}: {error}"));
         }
@@ -414,7 +440,10 @@ impl World {
         let limits = &self.plan.settings.limits;
         let pinned_max = limits.pinned_bytes_max + u64::from(limits.outbox_bytes_max);
         if edge.pinned_bytes > pinned_max {
-            self.oracle.fail(None, format!("edge {shard} pins {} bytes", edge.pinned_bytes));
+            self.oracle.fail(
+                None,
+                format!("edge {shard} pins {} bytes", edge.pinned_bytes),
+            );
         }
         if self.turns.is_multiple_of(64)
             && let Some(home) = self.reactors[shard].home()
@@ -424,7 +453,10 @@ impl World {
             if home.log_bytes > log.log_bytes_max || home.retained_bytes > log.retained_bytes_max {
                 self.oracle.fail(
                     None,
-                    format!("home {shard} keeps {} and {} bytes", home.log_bytes, home.retained_bytes),
+                    format!(
+                        "home {shard} keeps {} and {} bytes",
+                        home.log_bytes, home.retained_bytes
+                    ),
                 );
             }
         }
@@ -459,19 +491,24 @@ impl World {
     }
 
     fn is_settled(&self) -> bool {
-        self.clients.iter().all(|client| client.is_settled(&self.oracle).is_ok())
+        self.clients
+            .iter()
+            .all(|client| client.is_settled(&self.oracle).is_ok())
     }
 
     fn judge_convergence(&mut self) {
         for (id, client) in self.clients.iter().enumerate() {
             if let Err(text) = client.is_settled(&self.oracle) {
-                return self.oracle.fail(id, format!("{CALM_MS_MAX} ms after the last fault: {text}"));
+                return self
+                    .oracle
+                    .fail(id, format!("{CALM_MS_MAX} ms after the last fault: {text}"));
             }
         }
         for (shard, reactor) in self.reactors.iter().enumerate() {
             let pinned = reactor.edge().statistics().pinned_bytes;
             if pinned > 0 && self.oracle.failure.is_none() {
-                self.oracle.fail(None, format!("edge {shard} still pins {pinned} bytes"));
+                self.oracle
+                    .fail(None, format!("edge {shard} still pins {pinned} bytes"));
             }
         }
     }
@@ -480,7 +517,10 @@ impl World {
         let mut reached = Reached::default();
         for reactor in &self.reactors {
             let edge = reactor.edge().statistics();
-            let home = reactor.home().map(|home| home.statistics()).unwrap_or_default();
+            let home = reactor
+                .home()
+                .map(|home| home.statistics())
+                .unwrap_or_default();
             reached += Reached {
                 lagging: edge.lagging,
                 pages: edge.pages,
@@ -495,11 +535,15 @@ impl World {
         }
         let (network, mesh) = (self.network.borrow(), self.mesh.borrow());
         let failure = self.oracle.failure.clone();
-        let concerned = self.wanted.or(failure.as_ref().and_then(|failure| failure.client));
+        let concerned = self
+            .wanted
+            .or(failure.as_ref().and_then(|failure| failure.client));
         Outcome {
             seed: self.plan.seed,
             hash: fold(fold(self.hash, network.hash), mesh.hash),
-            notes: concerned.map_or(Vec::new(), |client| self.oracle.notes(client).cloned().collect()),
+            notes: concerned.map_or(Vec::new(), |client| {
+                self.oracle.notes(client).cloned().collect()
+            }),
             failure,
             deliveries: self.oracle.deliveries,
             publications: self.oracle.publications.len() as u64,

@@ -1,0 +1,613 @@
+//! Clients of the HTTP protocols: one that publishes and reads history, one that long-polls, and one that follows an
+//! event stream and comes back with its last event id.
+
+use crate::client::{Client, Context, Fortune, Peer, Phase};
+use crate::oracle::{Hole, Oracle, Run};
+use crate::plan::{EPOCH, Plan};
+use serde_json::Value;
+use stdx::prng::Prng;
+use wire::codec::Step;
+use wire::http::event_stream::{EventStreamDecoder, Item};
+use wire::http::response::Response;
+use wire::http::{BodyFraming, HeadLimits, HeadScan};
+
+/// What kind of client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// `POST /topics/..`, `POST /publish`, `GET /topics/..`.
+    Requests,
+    /// `GET /topics/..?wait=..`, one after the other.
+    Polls,
+    /// `text/event-stream` of one topic.
+    Raw,
+    /// `/events` of several topics.
+    Envelope,
+}
+
+enum Asked {
+    Publish(Vec<usize>),
+    History { since: Option<u64> },
+    Poll,
+    Stream,
+}
+
+/// See the module.
+pub struct HttpClient {
+    peer: Peer,
+    kind: Kind,
+    scan: HeadScan,
+    asked: Option<Asked>,
+    is_streaming: bool,
+    decoder: EventStreamDecoder,
+    last_event_id: String,
+    /// One for each topic followed, in the request's order.
+    runs: Vec<Run>,
+    has_begun: Vec<bool>,
+}
+
+const EVENT_BYTES_MAX: usize = 4 << 20;
+
+impl HttpClient {
+    /// A client of any of the kinds.
+    pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> HttpClient {
+        let kind =
+            [Kind::Requests, Kind::Polls, Kind::Raw, Kind::Envelope][random.below(4) as usize];
+        let count = match kind {
+            Kind::Requests => 0,
+            Kind::Polls | Kind::Raw => 1,
+            Kind::Envelope => random.between(1, plan.topics.len().min(4) as u64) as usize,
+        };
+        let mut topics: Vec<usize> = (0..plan.topics.len()).collect();
+        random.shuffle(&mut topics);
+        let runs = topics[..count].iter().map(|topic| Run {
+            client: id,
+            topic: *topic,
+            ..Run::default()
+        });
+        HttpClient {
+            runs: runs.collect(),
+            has_begun: vec![false; count],
+            peer: Peer::new(id, plan, random),
+            kind,
+            scan: HeadScan::new(),
+            asked: None,
+            is_streaming: false,
+            decoder: EventStreamDecoder::new(EVENT_BYTES_MAX),
+            last_event_id: String::new(),
+        }
+    }
+
+    fn lost(&mut self, context: &mut Context<'_>) {
+        self.asked = None;
+        self.is_streaming = false;
+        self.scan = HeadScan::new();
+        self.decoder = EventStreamDecoder::new(EVENT_BYTES_MAX);
+        self.peer.act_at_ms = context.now_ms + self.peer.random.between(1, 100);
+    }
+
+    fn request(&mut self, context: &mut Context<'_>, head: &str, body: &[u8], asked: Asked) {
+        context.oracle.note(self.peer.id, || {
+            head.lines().next().unwrap_or_default().to_owned()
+        });
+        let mut bytes = format!("{head}Host: sim\r\n").into_bytes();
+        if body.is_empty() {
+            bytes.extend_from_slice(b"\r\n");
+        } else if self.peer.random.chance(0.3) {
+            bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+            for part in body.chunks(1 + self.peer.random.below(3_000) as usize) {
+                bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                bytes.extend_from_slice(part);
+                bytes.extend_from_slice(b"\r\n");
+            }
+            bytes.extend_from_slice(b"0\r\n\r\n");
+        } else {
+            bytes.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+            bytes.extend_from_slice(body);
+        }
+        self.peer.send(&bytes);
+        self.asked = Some(asked);
+    }
+
+    fn act(&mut self, context: &mut Context<'_>) {
+        if self.asked.is_some() {
+            return;
+        }
+        match self.kind {
+            Kind::Requests if context.phase == Phase::Active => self.ask(context),
+            Kind::Requests => {}
+            Kind::Polls => self.poll(context),
+            Kind::Raw | Kind::Envelope => self.follow(context),
+        }
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
+        let name = &context.plan.topics[topic];
+        let padding = crate::native::draw_padding(&mut self.peer.random, context.plan);
+        match self.peer.random.below(4) {
+            0 | 1 => {
+                let (id, payload) = context.oracle.publication(context.plan, topic, padding);
+                let head = format!("POST /topics/{name} HTTP/1.1\r\n");
+                self.request(context, &head, &payload, Asked::Publish(vec![id]));
+            }
+            2 => {
+                let mut items = Vec::new();
+                let mut ids = Vec::new();
+                for _ in 0..1 + self.peer.random.below(4) {
+                    let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
+                    let (id, payload) = context.oracle.publication(context.plan, topic, padding);
+                    let text = String::from_utf8_lossy(&payload).into_owned();
+                    items.push(
+                        serde_json::json!({"topic": context.plan.topics[topic], "data": text}),
+                    );
+                    ids.push(id);
+                }
+                let body = Value::Array(items).to_string();
+                self.request(
+                    context,
+                    "POST /publish HTTP/1.1\r\n",
+                    body.as_bytes(),
+                    Asked::Publish(ids),
+                );
+            }
+            _ => {
+                let floor = context.oracle.floor(context.plan.partition(topic));
+                let since = self
+                    .peer
+                    .random
+                    .chance(0.5)
+                    .then(|| self.peer.random.between(0, floor));
+                let query = since.map_or(String::new(), |since| format!("&since={EPOCH}:{since}"));
+                let head = format!("GET /topics/{name}?limit=5{query} HTTP/1.1\r\n");
+                let run = Run {
+                    topic,
+                    ..Run::default()
+                };
+                self.runs = vec![run];
+                self.request(context, &head, &[], Asked::History { since });
+            }
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) {
+        let run = &self.runs[0];
+        let name = &context.plan.topics[run.topic];
+        let since = match self.has_begun[0] {
+            true => format!("&since={EPOCH}:{}", run.cursor),
+            false => String::new(),
+        };
+        let limit = self.peer.random.between(1, 10);
+        let wait = if context.phase == Phase::Active {
+            "300ms"
+        } else {
+            "2s"
+        };
+        let head = format!("GET /topics/{name}?wait={wait}&limit={limit}{since} HTTP/1.1\r\n");
+        self.request(context, &head, &[], Asked::Poll);
+    }
+
+    fn follow(&mut self, context: &mut Context<'_>) {
+        let mut head = match self.kind {
+            Kind::Raw => format!(
+                "GET /topics/{} HTTP/1.1\r\n",
+                context.plan.topics[self.runs[0].topic]
+            ),
+            _ => {
+                let names = self
+                    .runs
+                    .iter()
+                    .map(|run| format!("topic={}", context.plan.topics[run.topic]));
+                format!(
+                    "GET /events?{} HTTP/1.1\r\n",
+                    names.collect::<Vec<_>>().join("&")
+                )
+            }
+        };
+        head.push_str("Accept: text/event-stream\r\n");
+        if !self.last_event_id.is_empty() {
+            head.push_str(&format!("Last-Event-ID: {}\r\n", self.last_event_id));
+            self.resume_from_id();
+        } else {
+            // Nothing had an id yet: it begins anew.
+            for (run, has_begun) in self.runs.iter_mut().zip(&mut self.has_begun) {
+                run.seen.clear();
+                run.holes.clear();
+                *has_begun = false;
+            }
+        }
+        self.request(context, &head, &[], Asked::Stream);
+    }
+
+    /// What came after the last event with an id will come again.
+    fn resume_from_id(&mut self) {
+        let offsets: Vec<Option<u64>> = self
+            .last_event_id
+            .split(',')
+            .map(|part| {
+                part.rsplit(':')
+                    .next()
+                    .and_then(|offset| offset.parse().ok())
+            })
+            .collect();
+        for (run, offset) in self.runs.iter_mut().zip(offsets) {
+            if let Some(offset) = offset {
+                run.seen.retain(|seen| *seen <= offset);
+                run.holes.retain(|hole| hole.from < offset);
+                for hole in &mut run.holes {
+                    hole.to = hole.to.min(offset);
+                }
+                run.cursor = offset;
+            }
+        }
+    }
+
+    /// False when the connection is over.
+    fn understand(&mut self, context: &mut Context<'_>) -> bool {
+        let id = self.peer.id;
+        let input = std::mem::take(&mut self.peer.input);
+        if self.is_streaming {
+            return self.on_stream(context, &input);
+        }
+        let method = "GET";
+        let step = Response::decode(&input, &mut self.scan, &HeadLimits::default(), method);
+        let (status, framing, keeps_alive, consumed) = match step {
+            Ok(Step::Done { value, consumed }) => {
+                (value.status, value.body, value.keep_alive(), consumed)
+            }
+            Ok(Step::More { .. }) => {
+                self.peer.input = input;
+                return true;
+            }
+            Err(error) => {
+                context
+                    .oracle
+                    .fail(id, format!("an answer that is none: {error}"));
+                return false;
+            }
+        };
+        if matches!(self.asked, Some(Asked::Stream)) && status == 200 {
+            self.is_streaming = true;
+            return self.on_stream(context, &input[consumed..]);
+        }
+        let length = match framing {
+            BodyFraming::Length(length) => length as usize,
+            BodyFraming::None => 0,
+            _ => {
+                context.oracle.fail(id, "an answer without a length".into());
+                return false;
+            }
+        };
+        if input.len() < consumed + length {
+            self.peer.input = input;
+            self.scan = HeadScan::new();
+            return true;
+        }
+        self.scan = HeadScan::new();
+        let body: Value =
+            serde_json::from_slice(&input[consumed..consumed + length]).unwrap_or(Value::Null);
+        self.peer.input = input[consumed + length..].to_vec();
+        context
+            .oracle
+            .note(id, || format!("<- {status} {}", short(&body)));
+        let Some(asked) = self.asked.take() else {
+            context
+                .oracle
+                .fail(id, format!("an answer to nothing: {status}"));
+            return false;
+        };
+        // A slow body is given up by the node; nothing was done then.
+        if status >= 400
+            && status != 408
+            && (context.plan.lossless || !matches!(status, 408 | 413 | 429 | 503 | 507))
+        {
+            context.oracle.fail(id, format!("{status}: {body}"));
+        }
+        match asked {
+            Asked::Publish(ids) => self.on_published(context, &ids, status, &body),
+            Asked::History { since } if status == 200 => {
+                (self.runs[0].from, self.runs[0].cursor) = (since.unwrap_or(0), since.unwrap_or(0));
+                self.has_begun = vec![since.is_some()];
+                self.on_page(context, &body);
+                self.runs.clear();
+            }
+            Asked::Poll if status == 200 => self.on_page(context, &body),
+            _ => {}
+        }
+        keeps_alive
+    }
+
+    fn on_published(
+        &mut self,
+        context: &mut Context<'_>,
+        ids: &[usize],
+        status: u16,
+        body: &Value,
+    ) {
+        let id = self.peer.id;
+        let results: Vec<&Value> = match body["results"].as_array() {
+            Some(results) => results.iter().collect(),
+            None => vec![body],
+        };
+        if status >= 400 {
+            ids.iter()
+                .for_each(|publication| context.oracle.refused(id, *publication));
+            return;
+        }
+        if results.len() != ids.len() {
+            return context.oracle.fail(
+                id,
+                format!("{} results for {} messages", results.len(), ids.len()),
+            );
+        }
+        for (publication, result) in ids.iter().zip(results) {
+            match result["offset"].as_u64() {
+                Some(offset) => {
+                    let epoch = result["epoch"].as_str().and_then(|text| text.parse().ok());
+                    context.oracle.acknowledged(
+                        context.plan,
+                        id,
+                        *publication,
+                        epoch.unwrap_or(0),
+                        offset,
+                    );
+                }
+                None if !context.plan.lossless => context.oracle.refused(id, *publication),
+                None => context.oracle.fail(id, format!("refused: {result}")),
+            }
+        }
+    }
+
+    /// A page of history or of a long poll: what follows the run's cursor.
+    fn on_page(&mut self, context: &mut Context<'_>, body: &Value) {
+        let run = &mut self.runs[0];
+        let told_at = context.oracle.moment;
+        if let Some(hole) = hole_of(&body["gap"], told_at) {
+            run.take_hole(hole);
+        }
+        for message in body["messages"].as_array().into_iter().flatten() {
+            let offset = message["offset"].as_u64().unwrap_or(0);
+            let payload = message["data"].as_str().unwrap_or_default();
+            if !self.has_begun[0] {
+                (run.from, run.cursor) = (offset - 1, offset - 1);
+                self.has_begun[0] = true;
+            }
+            take(context, run, offset, payload);
+        }
+        let cursor = body["cursor"]
+            .as_str()
+            .and_then(|text| text.rsplit(':').next()?.parse().ok());
+        let Some(cursor) = cursor else {
+            return context
+                .oracle
+                .fail(self.peer.id, format!("a page without a cursor: {body}"));
+        };
+        if !std::mem::replace(&mut self.has_begun[0], true) {
+            (run.from, run.cursor) = (cursor, cursor);
+        }
+        if cursor < run.cursor {
+            let text = format!("the page's cursor {cursor} is before {}", run.cursor);
+            context.oracle.fail(self.peer.id, text);
+        }
+        run.cursor = cursor;
+        if matches!(self.kind, Kind::Requests) {
+            let mut run = std::mem::take(run);
+            run.client = self.peer.id;
+            // A page of history may be short of the head for its limits: it claims its records only.
+            context.oracle.keep_run(run);
+        }
+    }
+
+    fn on_stream(&mut self, context: &mut Context<'_>, input: &[u8]) -> bool {
+        let mut decoder = std::mem::replace(&mut self.decoder, EventStreamDecoder::new(1));
+        let mut at = 0;
+        let mut goes_on = true;
+        while goes_on && at < input.len() {
+            match decoder.decode(&input[at..]) {
+                Ok(Step::Done { value, consumed }) => {
+                    at += consumed;
+                    if let Item::Event(event) = value {
+                        goes_on = self.on_stream_event(
+                            context,
+                            event.event,
+                            event.last_event_id,
+                            event.data,
+                        );
+                    }
+                }
+                Ok(Step::More { .. }) => break,
+                Err(error) => {
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("not an event stream: {error:?}"));
+                    goes_on = false;
+                }
+            }
+        }
+        self.last_event_id = decoder.last_event_id().to_owned();
+        self.decoder = decoder;
+        goes_on
+    }
+
+    fn on_stream_event(
+        &mut self,
+        context: &mut Context<'_>,
+        name: &str,
+        last_id: &str,
+        data: &str,
+    ) -> bool {
+        let id = self.peer.id;
+        context.oracle.note(id, || {
+            format!("<- {name} [{last_id}] {}", &data[..data.len().min(100)])
+        });
+        let is_raw = self.kind == Kind::Raw;
+        let value: Value = match is_raw && name == "message" {
+            true => Value::Null,
+            false => serde_json::from_str(data).unwrap_or(Value::Null),
+        };
+        let place = match is_raw {
+            true => Some(0),
+            false => value["topic"].as_str().and_then(|topic| {
+                let topic = context.plan.topic(topic)?;
+                self.runs.iter().position(|run| run.topic == topic)
+            }),
+        };
+        let Some(place) = place else {
+            if name == "crore.caught_up" {
+                return true;
+            }
+            context
+                .oracle
+                .fail(id, format!("{name} for no topic: {data}"));
+            return false;
+        };
+        let run = &mut self.runs[place];
+        match name {
+            "crore.start" => {
+                let offset = value["position"]
+                    .as_str()
+                    .and_then(|text| text.rsplit(':').next()?.parse().ok());
+                if !std::mem::replace(&mut self.has_begun[place], true) {
+                    let offset = offset.unwrap_or(0);
+                    (run.from, run.cursor) = (offset, offset);
+                }
+            }
+            "crore.gap" => {
+                if let Some(hole) = hole_of(&value["gap"], context.oracle.moment) {
+                    run.take_hole(hole);
+                }
+            }
+            "message" => {
+                let (offset, payload) = match is_raw {
+                    true => (
+                        last_id
+                            .rsplit(':')
+                            .next()
+                            .and_then(|text| text.parse().ok()),
+                        data,
+                    ),
+                    false => (
+                        value["offset"].as_u64(),
+                        value["data"].as_str().unwrap_or_default(),
+                    ),
+                };
+                take(context, run, offset.unwrap_or(0), payload);
+            }
+            "crore.error" if context.plan.lossless => {
+                context.oracle.fail(id, format!("{name}: {data}"))
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// A message that follows what the run has.
+fn take(context: &mut Context<'_>, run: &mut Run, offset: u64, payload: &str) {
+    context.oracle.delivered(
+        context.plan,
+        run.client,
+        run.topic,
+        offset,
+        None,
+        payload.as_bytes(),
+    );
+    if offset <= run.cursor {
+        let name = &context.plan.topics[run.topic];
+        let text = format!(
+            "{name}: {offset} was settled before: the cursor is {}",
+            run.cursor
+        );
+        context.oracle.fail(run.client, text);
+    }
+    run.cursor = offset;
+    run.seen.push(offset);
+}
+
+fn hole_of(value: &Value, told_at: u64) -> Option<Hole> {
+    let reason = match value["reason"].as_str()? {
+        "evicted" => 0,
+        "unknown_epoch" => 1,
+        "beyond_head" => 2,
+        _ => 3,
+    };
+    Some(Hole {
+        from: value["from"].as_u64()?,
+        to: value["to"].as_u64()?,
+        reason,
+        told_at,
+    })
+}
+
+fn short(value: &Value) -> String {
+    let mut text = value.to_string();
+    if text.len() > 160 {
+        text.truncate(160);
+    }
+    text
+}
+
+impl Client for HttpClient {
+    fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
+        if matches!(
+            context.phase,
+            Phase::Leaving | Phase::Visiting | Phase::Over
+        ) {
+            self.peer.leave(context, false);
+            return None;
+        }
+        let was_connected = self.peer.is_connected();
+        if context.now_ms >= self.peer.act_at_ms {
+            if !was_connected {
+                self.peer.connect(context);
+            }
+            let pace = context.plan.pace_ms;
+            self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
+            self.act(context);
+            self.peer.suffer(context);
+        }
+        let before = self.peer.input.len();
+        match self.peer.transfer(context) {
+            Fortune::Connected => {}
+            Fortune::Lost => self.lost(context),
+            Fortune::Offline if was_connected => self.lost(context),
+            Fortune::Offline => {}
+        }
+        let did_read = self.peer.input.len() != before;
+        if did_read && !self.understand(context) {
+            self.peer.leave(context, false);
+            self.lost(context);
+        }
+        let io = self.peer.next_step_ms(context, did_read);
+        let waits = self.asked.is_some() && context.phase == Phase::Calm;
+        let act = (!waits).then_some(self.peer.act_at_ms.max(context.now_ms + 1));
+        let is_idle = self.kind == Kind::Requests && context.phase == Phase::Calm;
+        [io, act.filter(|_| !is_idle)].into_iter().flatten().min()
+    }
+
+    fn is_settled(&self, oracle: &Oracle) -> Result<(), String> {
+        if self.kind == Kind::Requests {
+            return match self.asked {
+                Some(_) => Err("a request was not answered".into()),
+                None => Ok(()),
+            };
+        }
+        for run in &self.runs {
+            let marker = oracle.markers.get(&run.topic).copied().unwrap_or(0);
+            if run.cursor < marker {
+                return Err(format!(
+                    "{:?} of topic {} is at {} and the last message at {marker}",
+                    self.kind, run.topic, run.cursor
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, oracle: &mut Oracle) {
+        if self.kind != Kind::Requests {
+            for run in std::mem::take(&mut self.runs) {
+                oracle.keep_run(run);
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The session of crate `client` as a simulated client: what it reports (complete, gap, skipped) is held against the
+//! reference model.
+
+use crate::client::{Client, Context, Fortune, Peer, Phase};
+use crate::oracle::{Hole, Oracle, Run};
+use crate::plan::{EPOCH, Plan};
+use client::session::{
+    Answer, Event, GapCause, PublishOptions, Reason, Session, Settings, SubscriptionId,
+};
+use client::{Position, Start};
+use std::collections::BTreeMap;
+use stdx::prng::Prng;
+
+/// See the module.
+pub struct Resumer {
+    peer: Peer,
+    session: Session,
+    runs: BTreeMap<SubscriptionId, (Run, bool)>,
+    requests: BTreeMap<u32, usize>,
+}
+
+impl Resumer {
+    /// A client that subscribes, publishes and comes back.
+    pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
+        let settings = Settings {
+            handshake_timeout_ms: 60_000,
+            ..Settings::default()
+        };
+        Resumer {
+            session: Session::new(settings, random.next_u64()),
+            peer: Peer::new(id, plan, random),
+            runs: BTreeMap::new(),
+            requests: BTreeMap::new(),
+        }
+    }
+
+    fn lost(&mut self, context: &mut Context<'_>) {
+        self.session.disconnected(Reason::Ended, Some(10));
+        self.peer.act_at_ms = context.now_ms + self.peer.random.between(1, 100);
+        self.take_events(context);
+    }
+
+    fn act(&mut self, context: &mut Context<'_>) {
+        let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
+        let name = &context.plan.topics[topic];
+        match self.peer.random.below(10) {
+            0..=3 => {
+                let floor = context.oracle.floor(context.plan.partition(topic));
+                let (from, start) = match self.peer.random.below(3) {
+                    0 => (None, Start::Live),
+                    1 => (None, Start::Last(3)),
+                    _ => {
+                        let offset = self.peer.random.between(0, floor);
+                        let position = Position {
+                            epoch: EPOCH,
+                            offset,
+                        };
+                        (Some(offset), Start::Since(position))
+                    }
+                };
+                if let Ok(id) = self.session.subscribe(name, start, false) {
+                    context.oracle.note(self.peer.id, || {
+                        format!("subscribes {id:?} to {name} from {start:?}")
+                    });
+                    let run = Run {
+                        client: self.peer.id,
+                        topic,
+                        from: from.unwrap_or(0),
+                        cursor: from.unwrap_or(0),
+                        ..Run::default()
+                    };
+                    self.runs.insert(id, (run, from.is_some()));
+                }
+            }
+            4 => {
+                if let Some(id) = self.runs.keys().next().copied() {
+                    self.session.unsubscribe(id);
+                    if let Some((run, _)) = self.runs.remove(&id) {
+                        context.oracle.keep_run(run);
+                    }
+                }
+            }
+            _ => {
+                if self.session.has_room() {
+                    let padding = crate::native::draw_padding(&mut self.peer.random, context.plan);
+                    let (id, payload) = context.oracle.publication(context.plan, topic, padding);
+                    if let Ok(request) =
+                        self.session
+                            .publish(name, &payload, &PublishOptions::default(), true)
+                    {
+                        self.requests.insert(request, id);
+                    }
+                }
+            }
+        }
+        self.peer.suffer(context);
+    }
+
+    fn take_events(&mut self, context: &mut Context<'_>) {
+        while let Some(event) = self.session.take_event() {
+            context.oracle.note(self.peer.id, || {
+                let mut text = format!("{event:?}");
+                text.truncate(200);
+                text
+            });
+            self.on_event(context, event);
+        }
+        while let Some((request, answer)) = self.session.take_answer() {
+            let Some(id) = self.requests.remove(&request) else {
+                context
+                    .oracle
+                    .fail(self.peer.id, format!("an answer for {request}"));
+                continue;
+            };
+            match answer {
+                Answer::Published(published) => {
+                    let Position { epoch, offset } = published.position;
+                    context
+                        .oracle
+                        .acknowledged(context.plan, self.peer.id, id, epoch, offset);
+                }
+                Answer::Refused(_) if !context.plan.lossless => {
+                    context.oracle.refused(self.peer.id, id)
+                }
+                Answer::Refused(error) => context
+                    .oracle
+                    .fail(self.peer.id, format!("refused: {error}")),
+                Answer::History(_) | Answer::Unknown => {}
+            }
+        }
+    }
+
+    fn on_event(&mut self, context: &mut Context<'_>, event: Event) {
+        let id = self.peer.id;
+        match event {
+            Event::Message(message) => {
+                let Some((run, _)) = message.subscription.and_then(|id| self.runs.get_mut(&id))
+                else {
+                    return context.oracle.fail(id, "a message for nobody".into());
+                };
+                let offset = message.position.offset;
+                let prev = Some(message.prev);
+                context.oracle.delivered(
+                    context.plan,
+                    id,
+                    run.topic,
+                    offset,
+                    prev,
+                    &message.payload,
+                );
+                // `CaughtUp` may be told just before the message that it settles.
+                let was_settled = offset < run.cursor || run.seen.last() == Some(&offset);
+                if was_settled {
+                    let text = format!("reported {offset} after {}", run.cursor);
+                    context.oracle.fail(id, text);
+                }
+                run.cursor = offset;
+                run.seen.push(offset);
+            }
+            Event::Subscribed {
+                subscription,
+                position: Some(position),
+                ..
+            } => {
+                if let Some((run, has_begun)) = self.runs.get_mut(&subscription)
+                    && !std::mem::replace(has_begun, true)
+                {
+                    (run.from, run.cursor) = (position.offset, position.offset);
+                }
+            }
+            Event::CaughtUp {
+                subscription,
+                position,
+                ..
+            } => {
+                if let Some((run, _)) = self.runs.get_mut(&subscription) {
+                    run.cursor = run.cursor.max(position.offset);
+                }
+            }
+            Event::Gap {
+                subscription,
+                from,
+                to,
+                cause,
+                ..
+            } => {
+                let GapCause::Announced(reason) = cause else {
+                    return context.oracle.fail(
+                        id,
+                        format!("the session found {cause:?} from {from:?} to {to:?}"),
+                    );
+                };
+                let told_at = context.oracle.moment;
+                if let Some((run, _)) = self.runs.get_mut(&subscription)
+                    && let Some(to) = to
+                {
+                    run.holes.push(Hole {
+                        from: run.cursor,
+                        to: to.offset,
+                        reason: reason.number(),
+                        told_at,
+                    });
+                    run.cursor = run.cursor.max(to.offset);
+                }
+            }
+            Event::Unsubscribed {
+                subscription,
+                error: Some(error),
+                ..
+            } => {
+                if context.plan.lossless {
+                    context.oracle.fail(id, format!("unsubscribed: {error}"));
+                }
+                if let Some((run, _)) = self.runs.remove(&subscription) {
+                    context.oracle.keep_run(run);
+                }
+            }
+            Event::Error(error) => context.oracle.fail(id, format!("error: {error}")),
+            _ => {}
+        }
+    }
+}
+
+impl Client for Resumer {
+    fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
+        if matches!(
+            context.phase,
+            Phase::Leaving | Phase::Visiting | Phase::Over
+        ) {
+            self.peer.leave(context, false);
+            return None;
+        }
+        let was_connected = self.peer.is_connected();
+        if was_connected {
+            if context.phase == Phase::Active && context.now_ms >= self.peer.act_at_ms {
+                let pace = context.plan.pace_ms;
+                self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
+                self.act(context);
+            }
+        } else if context.now_ms >= self.peer.act_at_ms {
+            self.peer.connect(context);
+            self.session.connected("sim", "/crore", context.now_ms);
+        }
+        if self.peer.is_connected() {
+            let output = self.session.output().to_vec();
+            self.session.written(output.len());
+            self.peer.send(&output);
+        }
+        match self.peer.transfer(context) {
+            Fortune::Connected => {}
+            Fortune::Lost => self.lost(context),
+            Fortune::Offline if was_connected => self.lost(context),
+            Fortune::Offline => {}
+        }
+        if !self.peer.is_connected() {
+            return Some(self.peer.act_at_ms.max(context.now_ms + 1));
+        }
+        let mut input = std::mem::take(&mut self.peer.input);
+        let did_read = !input.is_empty();
+        let result = self.session.receive(&mut input, context.now_ms);
+        let result = result.and_then(|()| self.session.tick(context.now_ms));
+        self.take_events(context);
+        if let Err(reason) = result {
+            if !reason.reconnects() || matches!(reason, Reason::Protocol(_)) {
+                context
+                    .oracle
+                    .fail(self.peer.id, format!("the session ended: {reason}"));
+            }
+            self.peer.leave(context, false);
+            self.lost(context);
+            return Some(self.peer.act_at_ms.max(context.now_ms + 1));
+        }
+        let output = (!self.session.output().is_empty()).then_some(context.now_ms);
+        let act =
+            (context.phase == Phase::Active).then_some(self.peer.act_at_ms.max(context.now_ms));
+        let deadline = self.session.next_deadline_ms();
+        let io = self.peer.next_step_ms(context, did_read);
+        [output, act, deadline, io].into_iter().flatten().min()
+    }
+
+    fn is_settled(&self, oracle: &Oracle) -> Result<(), String> {
+        if !self.session.is_ready() {
+            return Err("not connected".into());
+        }
+        if self.session.inflight() > 0 {
+            return Err("requests were not answered".into());
+        }
+        for (id, (run, has_begun)) in &self.runs {
+            let marker = oracle.markers.get(&run.topic).copied().unwrap_or(0);
+            if !has_begun || run.cursor < marker {
+                return Err(format!(
+                    "{id:?} is at {} and the last message at {marker}",
+                    run.cursor
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, oracle: &mut Oracle) {
+        for (_, (run, _)) in std::mem::take(&mut self.runs) {
+            oracle.keep_run(run);
+        }
+    }
+}

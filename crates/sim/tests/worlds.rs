@@ -1,0 +1,79 @@
+//! The gate's share of the simulation: worlds without a failure, the same seed the same run, planted bugs found.
+
+use sim::{Mutation, Options, Outcome, Scale, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Small worlds that the gate runs.
+const SEEDS: u64 = 250;
+/// Within so many worlds each planted bug has to be found.
+const MUTATION_SEEDS: u64 = 60;
+
+fn check(outcome: &Outcome) {
+    if let Some(failure) = &outcome.failure {
+        panic!(
+            "seed {}, at {} ms, client {:?}: {}; `cargo run --release -p sim -- --seed {} --trace` shows it",
+            outcome.seed, failure.at_ms, failure.client, failure.text, outcome.seed
+        );
+    }
+}
+
+#[test]
+fn small_worlds() {
+    for seed in 1..=SEEDS {
+        check(&run(seed, Options::default()));
+    }
+}
+
+#[test]
+fn a_big_world() {
+    let options = Options {
+        scale: Scale::Big,
+        ..Options::default()
+    };
+    check(&run(1, options));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [1, 7, 42, 99, 1234] {
+        let (one, two) = (run(seed, Options::default()), run(seed, Options::default()));
+        assert_eq!(one.hash, two.hash, "seed {seed}");
+        let traced = run(
+            seed,
+            Options {
+                tracing: true,
+                ..Options::default()
+            },
+        );
+        assert_eq!(one.hash, traced.hash, "seed {seed}, traced");
+        assert_ne!(one.hash, run(seed + 1, Options::default()).hash);
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let hook = std::panic::take_hook();
+    // An assertion of the node is a finding, too, and not worth a backtrace.
+    std::panic::set_hook(Box::new(|_| {}));
+    let missed: Vec<Mutation> = Mutation::ALL
+        .into_iter()
+        .filter(|mutation| !is_found(*mutation))
+        .collect();
+    std::panic::set_hook(hook);
+    assert!(
+        missed.is_empty(),
+        "not found within {MUTATION_SEEDS} worlds: {missed:?}"
+    );
+}
+
+fn is_found(mutation: Mutation) -> bool {
+    (1..=MUTATION_SEEDS).any(|seed| {
+        let options = Options {
+            mutation: Some(mutation),
+            ..Options::default()
+        };
+        catch_unwind(AssertUnwindSafe(|| run(seed, options))).map_or(true, |outcome| {
+            outcome.failure.is_some() && outcome.strikes > 0
+        })
+    })
+}
