@@ -20,7 +20,7 @@ fn raw() {
             c: event id 7:1 hi
         b: publish 0 other x
         b: publish 0 news empty
-            c: event id 7:3 
+            c: event id 7:3
         b: publish 0 news hex:610a620d0a63
             c: event id 7:4 a|b|c
         b: publish 0 news hex:ff00
@@ -186,8 +186,10 @@ fn several_topics() {
         c: GET /events?topic=a&topic=b&topic=a
             c: 200 close stream
             c: retry 2000
-            c: event crore.start id 7:0 {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
-            c: event crore.start id 7:0,0 {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0,0
+            c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
         b: publish 0 a one type text/plain tag k v
             c: event id 7:1,0 {\"topic\":\"a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"content_type\":\"text/plain\",\"tags\":{\"k\":\"v\"},\"data\":\"one\"}
         b: publish 0 b two retain
@@ -200,8 +202,9 @@ fn several_topics() {
         c: GET /events?topic=a&topic=b | Last-Event-ID: 7:1,3
             c: 200 close stream
             c: retry 2000
-            c: event crore.start id 7:1 {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
-            c: event crore.start id 7:1,4 {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
+            c: id 7:1,4
+            c: event crore.start {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
             c: event id 7:4,4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         c: reset
@@ -209,34 +212,35 @@ fn several_topics() {
         c: GET /events?topic=a&topic=b&last-event-id=7:1
             c: 200 close stream
             c: retry 2000
-            c: event crore.start id 7:0 {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":false}
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":false}
             c: event crore.gap {\"topic\":\"a\",\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
-            c: event crore.start id 7:0,0 {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":false}
+            c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":false}
             c: event crore.gap {\"topic\":\"b\",\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             c: event id 7:1,0 {\"topic\":\"a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"content_type\":\"text/plain\",\"tags\":{\"k\":\"v\"},\"data\":\"one\"}
             c: event id 7:4,0 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
             c: event id 7:4,2 {\"topic\":\"b\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"retained\":true,\"data\":\"two\"}
             c: event id 7:4,3 {\"topic\":\"b\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"b64data\":\"/w==\"}
-            c: event crore.caught_up {}
+            c: event crore.caught_up id 7:4,4 {}
         c: reset
         c: connect
         c: GET /events?topic=a&topic=b&last=1
             c: 200 close stream
             c: retry 2000
-            c: event crore.start id 7:1 {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
-            c: event crore.start id 7:1,2 {\"topic\":\"b\",\"position\":\"7:2\",\"complete\":true}
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
+            c: event crore.start {\"topic\":\"b\",\"position\":\"7:2\",\"complete\":true}
             c: event id 7:4,2 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
             c: event id 7:4,3 {\"topic\":\"b\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"b64data\":\"/w==\"}
-            c: event crore.caught_up {}
+            c: event crore.caught_up id 7:4,4 {}
         c: reset
         c: connect
         c: GET /events?topic=a&topic=b&snapshot
             c: 200 close stream
             c: retry 2000
-            c: event crore.start id 7:1 {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
-            c: event crore.start id 7:1,4 {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
+            c: id 7:1,4
+            c: event crore.start {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
             c: event id 7:1,2 {\"topic\":\"b\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"retained\":true,\"data\":\"two\"}
             c: id 7:1,4
             c: event id 7:4,4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
@@ -259,8 +263,10 @@ fn filters() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"x/#\"}
-            c: event crore.start id 7:0 {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
-            c: event crore.start id -,7:0,0 {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
+            c: id -,7:0,0
+            c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
         b: publish 0 x/1 one
             c: event id -,7:0,1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             c: event {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
@@ -276,7 +282,7 @@ fn filters() {
             c: retry 2000
             c: event crore.gap {\"topic\":\"x/#\",\"gap\":{\"reason\":\"filter\"}}
             c: event crore.start {\"topic\":\"x/#\"}
-            c: event crore.start id -,7:2 {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
             c: event id -,7:4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         b: publish 0 x/1 four
@@ -296,7 +302,7 @@ fn refused_streams() {
         "
         c: connect
         c: GET /events?x{too_many}
-            c: 413 too_many_topics
+            c: 400 too_many_topics
         c: GET /events?topic=a | Last-Event-ID: {too_long}
             c: 400 cursor_too_large
         "
@@ -317,9 +323,10 @@ fn refused_streams() {
             c: retry 2000
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
-            c: event crore.start id 7:1 {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
+            c: id -,7:1,-
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
         b: publish 0 a y
-            c: event {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
+            c: event id -,7:2,- {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
         d: connect
         d: GET /topics/b | Accept: text/event-stream
             d: 200 close stream
@@ -328,6 +335,18 @@ fn refused_streams() {
             d: closed
         count subscriptions connections
             subscriptions 1 connections 2
+        c: reset
+        b: publish 0 a missed
+        c: connect
+        c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,-
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.gap {\"topic\":\"x/#\",\"gap\":{\"reason\":\"filter\"}}
+            c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
+            c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
+            c: event id -,7:3,- {\"topic\":\"a\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"missed\"}
+            c: event crore.caught_up {}
         ",
     );
 }
@@ -345,7 +364,8 @@ fn drain() {
         d: GET /events?topic=a
             d: 200 close stream
             d: retry 2000
-            d: event crore.start id 7:0 {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
+            d: id 7:0
+            d: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
         d: block
         drain 1000
             c: retry 1

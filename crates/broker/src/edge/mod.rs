@@ -151,7 +151,14 @@ impl Edge {
             now,
             slots: slots::Slots::new(),
             stamps: Vec::new(),
-            ring: ring::Ring::new(settings.limits.ring_bytes as usize),
+            // A page goes into the ring at once: if it did not fit, its own end would drive its beginning out for ever.
+            ring: ring::Ring::new(
+                settings
+                    .limits
+                    .ring_bytes
+                    .max(settings.limits.page_bytes.saturating_mul(RING_PAGES_MIN))
+                    as usize,
+            ),
             lists: ListPool::default(),
             owned: Slab::new(),
             pinned_bytes: 0,
@@ -475,6 +482,8 @@ impl Edge {
     }
 }
 
+/// Pages that the ring has room for at least; events in JSON are up to six times as long as their payloads.
+const RING_PAGES_MIN: u32 = 8;
 /// A window is not longer.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// What a request counts beside its payload.

@@ -277,7 +277,7 @@ impl Edge {
         self.owned_of(index).parts.push_back(part);
         let limits = &self.settings.limits;
         if bytes > limits.outbox_bytes_max as usize || self.pinned_bytes > limits.pinned_bytes_max {
-            self.statistics.slow_closed += 1;
+            self.statistics.slow_closed += u64::from(!self.slots[index].is(flag::DEAD));
             self.kill(index);
         }
     }

@@ -78,7 +78,7 @@ impl Edge {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
             Protocol::Native => self.native_caught_up(index, subscription, through),
-            Protocol::Events => self.events_caught_up(index),
+            Protocol::Events => self.events_caught_up(index, subscription, through),
             _ => self.poll_caught_up(index, through),
         }
     }

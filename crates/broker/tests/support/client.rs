@@ -201,7 +201,8 @@ impl Client {
                     text += &format!(" id {}", event.last_event_id);
                     self.last_event_id = event.last_event_id.into();
                 }
-                self.say(format!("{text} {}", shortened(event.data)));
+                text += &format!(" {}", shortened(event.data));
+                self.say(text.trim_end().into());
             }
         }
         if events.last_event_id() != self.last_event_id {

@@ -21,7 +21,7 @@
 //! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, so many, or all bytes |
 //! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
 //! | `time +60s` | time passes, second by second |
-//! | `homes stop`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
+//! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |
 //! | `large reads` | the script is about how much is read at once, and runs only once |

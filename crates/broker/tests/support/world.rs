@@ -44,7 +44,7 @@ pub struct World {
     shards: Vec<Shard>,
     clients: BTreeMap<String, Client>,
     sockets: BTreeMap<String, Socket>,
-    homes_stopped: bool,
+    homes_stopped: Vec<usize>,
     letters_stopped: bool,
 }
 
@@ -76,7 +76,7 @@ impl World {
             shards: shards.collect(),
             clients: BTreeMap::new(),
             sockets: BTreeMap::new(),
-            homes_stopped: false,
+            homes_stopped: Vec::new(),
             letters_stopped: false,
         }
     }
@@ -117,7 +117,9 @@ impl World {
                     self.settle();
                 }
             }
-            ["homes", what] => self.homes_stopped = what == "stop",
+            ["homes", "stop"] => self.homes_stopped = (0..self.shards.len()).collect(),
+            ["homes", "stop", home] => self.homes_stopped = vec![home.parse().unwrap()],
+            ["homes", "go"] => self.homes_stopped.clear(),
             ["letters", what] => self.letters_stopped = what == "stop",
             ["drain", window_ms] => {
                 for shard in &mut self.shards {
@@ -299,7 +301,7 @@ impl World {
                 let to = &mut self.shards[home].requests;
                 to.extend(requests.into_iter().map(|request| (at as u16, request)));
             }
-            if !self.homes_stopped {
+            if !self.homes_stopped.contains(&at) {
                 is_quiet &= !self.handle(at);
             }
             for edge in 0..self.shards.len() {
