@@ -10,6 +10,7 @@
 mod http;
 mod native;
 pub mod seeds;
+mod shard;
 mod websocket;
 
 // The property tests of `wire` drive the decoders in the same way.
@@ -18,6 +19,7 @@ mod drive;
 
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
 pub use native::{native_client_frame, native_server_frame};
+pub use shard::shard;
 pub use websocket::{websocket_frame, websocket_handshake, websocket_message};
 
 /// A target: takes any bytes, panics when a promise is broken.
@@ -40,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     event_stream,
     native_client_frame,
     native_server_frame,
+    shard,
 ];
 
 /// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.

@@ -17,6 +17,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "event_stream" => texts(STREAMS),
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),
         "native_server_frame" => vectors(include_str!("../../spec/vectors/server_frames.json")),
+        "shard" => conversations(),
         _ => Vec::new(),
     };
     let name = |at| format!("seed-{at:02}");
@@ -47,6 +48,81 @@ fn vectors(document: &str) -> Vec<Vec<u8>> {
             digits.chunks_exact(2).map(byte).collect()
         })
         .collect()
+}
+
+/// What clients of each protocol say to a shard: parts of `connection + 3 * (length - 1)` and as many bytes.
+fn conversations() -> Vec<Vec<u8>> {
+    const UPGRADE: &str = "GET /crore HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+        Sec-WebSocket-Protocol: crore.v1\r\n\r\n";
+    const POST: &str = "POST /topics/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+    const RETAIN: &str = "POST /publish HTTP/1.1\r\nHost: a\r\nContent-Length: 42\r\n\r\n\
+        {\"topic\":\"a\",\"data\":\"hello\",\"retain\":true}";
+    const EVENTS: &str = "GET /events?topic=a&topic=b%2F%23 HTTP/1.1\r\nHost: a\r\n\r\n";
+    const RAW: &str =
+        "GET /topics/a?last=3 HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n";
+    const POLL: &str = "GET /topics/a?wait=1s&since=7:0 HTTP/1.1\r\nHost: a\r\n\r\n";
+    const HISTORY: &str = "GET /topics/a?limit=2&reverse HTTP/1.1\r\nHost: a\r\n\r\n";
+    const ECHO: &str = "GET /echo HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let mut native = UPGRADE.as_bytes().to_vec();
+    for bytes in [
+        &b"\x01\x00\x01\x00"[..],
+        b"\x02\x00\x03\x01\x00\x01a\x00\x02\x00\x01b\x02\x0a\x03\x00\x01#\x00",
+        b"\x04\x00\x01\x01ahello",
+        b"\x04\x01\x02\x01bkept",
+        b"\x02\x00\x01\x05\x01\x01c\x01\x07\x2a",
+        b"\x05\x01\x03\x01a\x0a\x00",
+        b"\x03\x00\x01\x01",
+        b"\x02\x00\x01\x01\x00\x01b\x03",
+    ] {
+        frame::encode(&mut native, true, Opcode::Binary, bytes, Some([1, 2, 3, 4]));
+    }
+    let mut echo = ECHO.as_bytes().to_vec();
+    frame::encode(&mut echo, true, Opcode::Text, b"hello", Some([1, 2, 3, 4]));
+    let conversation = |said: &[(u8, &[u8])]| {
+        let mut input = Vec::new();
+        for (connection, bytes) in said {
+            for part in bytes.chunks(80) {
+                input.push(connection + 3 * (part.len() as u8 - 1));
+                input.extend_from_slice(part);
+            }
+        }
+        with_seed(input)
+    };
+    vec![
+        conversation(&[(0, &native)]),
+        conversation(&[(0, &native), (1, &native), (2, POST.as_bytes())]),
+        conversation(&[
+            (0, EVENTS.as_bytes()),
+            (1, POST.as_bytes()),
+            (1, POST.as_bytes()),
+        ]),
+        conversation(&[(0, RAW.as_bytes()), (1, RETAIN.as_bytes()), (2, &native)]),
+        conversation(&[
+            (0, POLL.as_bytes()),
+            (1, POST.as_bytes()),
+            (0, HISTORY.as_bytes()),
+        ]),
+        conversation(&[(0, &echo), (1, POST.as_bytes()), (2, EVENTS.as_bytes())]),
+        conversation(&[
+            (0, HISTORY.as_bytes()),
+            (0, POST.as_bytes()),
+            (0, POLL.as_bytes()),
+        ]),
+        conversation(&[
+            (1, POST.as_bytes()),
+            (0, &native),
+            (1, &[POST, POST, RETAIN].concat().into_bytes()),
+        ]),
+        conversation(&[(0, b"GET"), (1, UPGRADE.as_bytes()), (1, b"\x82\x00")]),
+        conversation(&[
+            (0, &native),
+            (0, b"\x88\x80\x01\x02\x03\x04"),
+            (1, RAW.as_bytes()),
+            (2, POST.as_bytes()),
+        ]),
+    ]
 }
 
 /// The last eight bytes of an input seed its cuts.
