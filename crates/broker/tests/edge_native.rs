@@ -1156,3 +1156,60 @@ fn go_away() {
         ",
     );
 }
+
+/// Sessions with many subscriptions find them as those with few.
+#[test]
+fn many_subscriptions() {
+    use std::fmt::Write;
+    let mut script = String::from(
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+",
+    );
+    let mut line = |text: String| writeln!(script, "        {text}").unwrap();
+    let items: Vec<String> = (1..=100).map(|n| format!("{n} t{n}")).collect();
+    line(format!("a: subscribe {}, 101 x/#", items.join(", ")));
+    (1..=100).for_each(|n| line(format!("    a: subscribed {n} through 7:0")));
+    line("    a: subscribed 101 filter".into());
+    line("a: subscribe 50 new, 200 t50, 201 x/#, 202 t100".into());
+    line("    a: error subscription 50 already_subscribed".into());
+    line("    a: error subscription 201 already_subscribed".into());
+    line("    a: error subscription 200 already_subscribed".into());
+    line("    a: error subscription 202 already_subscribed".into());
+    let gone: Vec<String> = (1..=99).map(|n| n.to_string()).collect();
+    line(format!("a: unsubscribe {} 150", gone.join(" ")));
+    (1..=99).for_each(|n| line(format!("    a: unsubscribed {n} 0")));
+    line("    a: error subscription 150 unknown_subscription".into());
+    line("a: subscribe 50 t50, 1 x/1".into());
+    line("    a: subscribed 50 through 7:0".into());
+    line("    a: subscribed 1 through 7:0".into());
+    line("b: publish 0 t50 again".into());
+    line("    a: message 50 1<0 again".into());
+    line("b: publish 0 t100 kept".into());
+    line("    a: message 100 2<0 kept".into());
+    line("b: publish 0 x/1 both".into());
+    line("    a: message 1 3<0 both".into());
+    line("    a: named x/1 3<0 both".into());
+    line("a: unsubscribe 101".into());
+    line("    a: unsubscribed 101 0".into());
+    line("a: subscribe 102 x/#".into());
+    line("    a: subscribed 102 filter".into());
+    line("count subscriptions filters".into());
+    line("    subscriptions 4 filters 1".into());
+    line("a: reset".into());
+    line("c: connect native".into());
+    line("    c: 101 crore.v1".into());
+    line("    c: welcome ping 60s".into());
+    line("c: unsubscribe 50".into());
+    line("    c: error subscription 50 unknown_subscription".into());
+    line("c: subscribe 50 t50".into());
+    line("    c: subscribed 50 through 7:3".into());
+    line("count subscriptions filters".into());
+    line("    subscriptions 1 filters 0".into());
+    check(&script);
+}

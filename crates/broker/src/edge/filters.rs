@@ -7,8 +7,10 @@
 
 use super::Edge;
 use super::Refusal;
+use super::large::FILTERS;
 use super::outbox::Skipped;
-use super::subscriptions::{Stage, Subscription};
+use super::slots::flag;
+use super::subscriptions::{Kind, Stage, Subscription};
 use crate::mail::{HomeId, PartitionId, Request, SubscriptionKey};
 use crate::topic::Filter;
 use stdx::blocks::List;
@@ -37,7 +39,7 @@ pub(crate) struct NamedTopic {
 impl Edge {
     /// Asks for a filter with wildcards. Answered by `tell_subscribed_filter` or `tell_refused`.
     pub(crate) fn subscribe_filter(&mut self, index: u32, filter: Filter<'_>, client: u32) -> u32 {
-        let subscription = self.insert_subscription(index, client, 0, true, false);
+        let subscription = self.insert_subscription(index, client, 0, Kind::Filter);
         let limits = &self.settings.limits;
         if filter.levels_count() > limits.filter_levels_max as usize {
             let limit = u64::from(limits.filter_levels_max);
@@ -76,6 +78,7 @@ impl Edge {
         let ready = entry.waiting == 0;
         self.subscriptions[subscription].topic = id;
         self.set_list_position(subscription, position);
+        self.note_if_large(subscription);
         if ready {
             self.open_filter_subscription(subscription);
         }
@@ -84,6 +87,9 @@ impl Edge {
 
     /// Whether the connection has a subscription to the filter.
     fn holds_filter(&self, index: u32, id: u32) -> bool {
+        if self.slots[index].is(flag::LARGE) {
+            return self.large.of_topic(index, FILTERS, id).is_some();
+        }
         let members = &self.filter_entries[id].members;
         if members.len() < self.slots[index].subscriptions_count as usize {
             return self
@@ -93,7 +99,7 @@ impl Edge {
         }
         self.chain(index).any(|other| {
             let entry = &self.subscriptions[other];
-            entry.is_filter && entry.topic == id
+            entry.is_filter() && entry.topic == id
         })
     }
 

@@ -10,6 +10,7 @@
 mod fanout;
 mod filters;
 mod input;
+mod large;
 mod liveness;
 mod outbox;
 mod ring;
@@ -115,6 +116,7 @@ pub struct Edge {
     pub(crate) states: Slab<Box<State>>,
     subscriptions: Slab<subscriptions::Subscription>,
     generation: u32,
+    large: large::Large,
     replay_credits: BTreeMap<u32, u32>,
     topics: Vec<subscriptions::Topics>,
     members: ListPool,
@@ -172,6 +174,7 @@ impl Edge {
             states: Slab::new(),
             subscriptions: Slab::new(),
             generation: 0,
+            large: large::Large::default(),
             replay_credits: BTreeMap::new(),
             topics: (0..homes)
                 .map(|_| subscriptions::Topics::default())

@@ -56,6 +56,8 @@ pub(crate) mod flag {
     pub const RAW: u16 = 1 << 12;
     /// Paused because its own outbox is too long.
     pub const CHOKED: u16 = 1 << 13;
+    /// So many subscriptions that they are found by an index.
+    pub const LARGE: u16 = 1 << 14;
 }
 
 /// One connection.

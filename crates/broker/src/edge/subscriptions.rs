@@ -34,8 +34,9 @@ pub(crate) enum Stage {
 pub(crate) struct Subscription {
     generation: u32,
     pub connection: u32,
-    /// The next one of the connection.
+    /// The next one of the connection, and the one before.
     pub next: u32,
+    previous: u32,
     /// The topic's index at this edge, or the filter's.
     pub topic: u32,
     /// Place in the topic's or filter's list.
@@ -46,13 +47,27 @@ pub(crate) struct Subscription {
     cursor: [u32; 2],
     pub home: HomeId,
     pub stage: Stage,
-    pub is_filter: bool,
-    pub fail_on_gap: bool,
+    kind: Kind,
+}
+
+/// What a subscription is to, and what becomes of one that cannot begin where it was to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// To a topic; a gap is announced.
+    Plain,
+    /// To a topic; refused instead.
+    PlainWithoutGap,
+    /// To a filter.
+    Filter,
 }
 
 const _: () = assert!(size_of::<Subscription>() <= 40);
 
 impl Subscription {
+    pub fn is_filter(&self) -> bool {
+        self.kind == Kind::Filter
+    }
+
     /// Everything up to this offset is settled.
     pub fn cursor(&self) -> u64 {
         u64::from(self.cursor[0]) | u64::from(self.cursor[1]) << 32
@@ -144,7 +159,11 @@ impl Edge {
     ) -> u32 {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
-        let subscription = self.insert_subscription(index, client, home, false, fail_on_gap);
+        let kind = match fail_on_gap {
+            true => Kind::PlainWithoutGap,
+            false => Kind::Plain,
+        };
+        let subscription = self.insert_subscription(index, client, home, kind);
         let key = self.subscription_key(subscription);
         let topic = self.mail.copy(topic.as_bytes());
         self.request(
@@ -165,8 +184,7 @@ impl Edge {
         index: u32,
         client: u32,
         home: HomeId,
-        is_filter: bool,
-        fail_on_gap: bool,
+        kind: Kind,
     ) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[index];
@@ -174,17 +192,21 @@ impl Edge {
             generation: self.generation,
             connection: index,
             next: slot.subscriptions,
+            previous: NONE,
             topic: NONE,
             position: 0,
             client,
             cursor: [0; 2],
             home,
             stage: Stage::Pending,
-            is_filter,
-            fail_on_gap,
+            kind,
         });
-        slot.subscriptions = subscription;
+        let next = std::mem::replace(&mut slot.subscriptions, subscription);
         slot.subscriptions_count += 1;
+        if let Some(next) = self.subscriptions.get_mut(next) {
+            next.previous = subscription;
+        }
+        self.note_if_large(subscription);
         subscription
     }
 
@@ -221,6 +243,9 @@ impl Edge {
 
     /// The connection's plain subscription to a topic.
     pub(crate) fn find_plain(&self, index: u32, home: HomeId, topic: u32) -> Option<u32> {
+        if self.slots[index].is(flag::LARGE) {
+            return self.large.of_topic(index, home, topic);
+        }
         let subscribers = &self.topics[usize::from(home)].get(topic)?.subscribers;
         if subscribers.len() < self.slots[index].subscriptions_count as usize {
             return self
@@ -230,7 +255,7 @@ impl Edge {
         }
         self.chain(index).find(|&other| {
             let entry = &self.subscriptions[other];
-            !entry.is_filter
+            !entry.is_filter()
                 && entry.stage != Stage::Pending
                 && entry.home == home
                 && entry.topic == topic
@@ -239,6 +264,9 @@ impl Edge {
 
     /// The connection's subscription by the client's own number.
     pub(crate) fn find_client(&self, index: u32, client: u32) -> Option<u32> {
+        if self.slots[index].is(flag::LARGE) {
+            return self.large.of_client(index, client);
+        }
         self.chain(index)
             .find(|&other| self.subscriptions[other].client == client)
     }
@@ -296,7 +324,7 @@ impl Edge {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
             return;
         }
-        if grant.gap.is_some() && self.subscriptions[subscription].fail_on_gap {
+        if grant.gap.is_some() && self.subscriptions[subscription].kind == Kind::PlainWithoutGap {
             let refusal = Refusal {
                 restart: Some(grant.position),
                 ..Refusal::of(ErrorCode::PositionUnavailable)
@@ -316,6 +344,7 @@ impl Edge {
             Stage::Live
         };
         entry.set_cursor(grant.position.offset);
+        self.note_if_large(subscription);
         if !grant.replaying {
             self.replay_credits.remove(&subscription);
         }
@@ -483,14 +512,13 @@ impl Edge {
         let Some(entry) = self.subscriptions.get(subscription) else {
             return;
         };
-        let (index, next) = (entry.connection, entry.next);
-        let before = self
-            .chain(index)
-            .take_while(|&at| at != subscription)
-            .last();
-        match before {
+        let (index, next, previous) = (entry.connection, entry.next, entry.previous);
+        match self.subscriptions.get_mut(previous) {
             None => self.slots[index].subscriptions = next,
-            Some(before) => self.subscriptions[before].next = next,
+            Some(previous) => previous.next = next,
+        }
+        if let Some(next) = self.subscriptions.get_mut(next) {
+            next.previous = previous;
         }
         self.slots[index].subscriptions_count -= 1;
         self.drop_subscription(subscription);
@@ -512,7 +540,8 @@ impl Edge {
             return;
         };
         self.replay_credits.remove(&subscription);
-        if entry.is_filter {
+        self.forget_if_large(&entry);
+        if entry.is_filter() {
             self.drop_filter_subscription(subscription, &entry);
             return;
         }
