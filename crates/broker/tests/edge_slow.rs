@@ -860,6 +860,7 @@ fn requests_in_flight() {
     check_with(
         |settings| settings.limits.requests_inflight_max = 3,
         "
+        large reads
         a: connect native
             a: 101 crore.v1
             a: welcome ping 60s
@@ -872,15 +873,11 @@ fn requests_in_flight() {
         a: publish 4 news four
         a: ping 5
         b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
         b: subscribe 1 news
         c: connect
         c: POST /topics/news > http
         c: GET /nowhere
         d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
         d: publish 1 news five
         d: reset
         homes go
@@ -890,12 +887,14 @@ fn requests_in_flight() {
             a: message 1 2<1 two
             a: published 3 7:3
             a: message 1 3<2 three
-            a: message 1 4<3 http
-            a: published 4 7:5
-            a: message 1 5<4 four
+            a: published 4 7:4
+            a: message 1 4<3 four
+            a: message 1 5<4 http
             a: pong 5
+            b: 101 crore.v1
+            b: welcome ping 60s
             b: subscribed 1 through 7:5
-            c: 200 {\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}
+            c: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
             c: 404 not_found
         a: ping 6
             a: pong 6
@@ -961,6 +960,45 @@ fn polls_behind_a_full_socket() {
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"hi\"}],\"more\":false,\"cursor\":\"7:1\"}
         count connections subscriptions
             connections 2 subscriptions 0
+        ",
+    );
+}
+
+/// A poll that waits for room to read its page is still the only request of its connection.
+#[test]
+fn polls_wait_for_room() {
+    check_with(
+        |settings| {
+            settings.limits.requests_inflight_max = 2;
+            settings.limits.page_records_max = 2;
+        },
+        "
+        large reads
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood news 1..5
+        c: connect
+        homes stop
+        c: GET /topics/news?since=7:0&wait=20s
+        b: publish 1 x y
+        letters stop
+        homes go
+        homes stop
+        b: publish 2 x y
+        b: publish 3 x y
+        letters go
+            b: published 1 7:6
+        c: GET /nowhere
+        c: end
+        homes go
+            b: published 2 7:7
+            b: published 3 7:8
+            c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"}],\"more\":true,\"cursor\":\"7:2\"}
+            c: 404 not_found
+            c: closed
+        count connections subscriptions
+            connections 1 subscriptions 0
         ",
     );
 }

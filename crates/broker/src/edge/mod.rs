@@ -344,10 +344,25 @@ impl Edge {
             && link.inflight_bytes < u64::from(limits.stream_credit_bytes)
     }
 
-    /// The home that has no room, if one of these has none.
+    /// Has the connection looked at when the home has room again. One that waits already, for whichever home, looks again
+    /// then, and may wait for the next.
     pub(crate) fn wait_for(&mut self, home: HomeId, index: u32) {
+        if self.slots[index].is(flag::WAITS) {
+            return;
+        }
+        self.slots[index].set(flag::WAITS);
         let key = self.slots.key(index);
         self.homes[usize::from(home)].waiting.push(key);
+    }
+
+    /// Stops reading from the connection while some home has no room for requests. False if all have.
+    pub(crate) fn pause_for_room(&mut self, index: u32) -> bool {
+        let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));
+        if let Some(home) = full {
+            self.slots[index].set(flag::PAUSED);
+            self.wait_for(home, index);
+        }
+        full.is_some()
     }
 
     /// Posts a request. Callers that can wait have asked [`Edge::may_request`]; one frame's worth may go beyond.
@@ -377,7 +392,12 @@ impl Edge {
             if self.slots.get(key).is_none() {
                 continue;
             }
-            self.resume(key.index);
+            let slot = &mut self.slots[key.index];
+            slot.clear(flag::WAITS);
+            // A long poll that lags waits for a page; its connection stays paused until it is answered.
+            if slot.protocol != Protocol::Http || slot.state == NONE {
+                self.resume(key.index);
+            }
             if self.slots[key.index].is(flag::LAGGING) {
                 self.touch(key.index);
             }

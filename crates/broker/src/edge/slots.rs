@@ -58,6 +58,8 @@ pub(crate) mod flag {
     pub const CHOKED: u16 = 1 << 13;
     /// So many subscriptions that they are found by an index.
     pub const LARGE: u16 = 1 << 14;
+    /// In the list of those that wait for a home to have room.
+    pub const WAITS: u16 = 1 << 15;
 }
 
 /// One connection.

@@ -101,6 +101,9 @@ impl Edge {
         if self.slots[index].state != NONE {
             return self.http_body(index, input);
         }
+        if self.pause_for_room(index) {
+            return Progress::Stop;
+        }
         let limits = HeadLimits {
             head_bytes_max: self.settings.limits.head_bytes_max.min(u32::from(u16::MAX)) as u16,
             ..HeadLimits::default()

@@ -13,11 +13,7 @@ impl Edge {
     pub(crate) fn websocket_input(&mut self, index: u32, input: &mut [u8]) -> Progress {
         let protocol = self.slots[index].protocol;
         // Before the frame is unmasked in place: it may need a home to have room.
-        if protocol == Protocol::Native
-            && let Some(home) = self.full_home()
-        {
-            self.slots[index].set(flag::PAUSED);
-            self.wait_for(home, index);
+        if protocol == Protocol::Native && self.pause_for_room(index) {
             return Progress::Stop;
         }
         let limits = &self.settings.limits;
@@ -78,11 +74,6 @@ impl Edge {
                 }
             }
         }
-    }
-
-    /// The first home that has no room for requests.
-    fn full_home(&self) -> Option<u16> {
-        (0..self.settings.homes_count).find(|&home| !self.may_request(home))
     }
 
     /// Queues one whole frame.
