@@ -17,6 +17,9 @@ pub struct Proof {
     newest: u64,
     /// The server began beyond our cursor and has not said yet what lies between.
     unannounced: Option<Position>,
+    /// Where the cursor stood before the epoch changed under the same offset: the position stayed valid, unless the
+    /// server announces a gap at once.
+    changed_from: Option<Position>,
 }
 
 /// What a message is, given what was received before.
@@ -55,6 +58,7 @@ impl Proof {
     pub fn connection_lost(&mut self) {
         self.newest = 0;
         self.unannounced = None;
+        self.changed_from = None;
     }
 
     /// The server's answer to a subscribe: everything up to `through` is settled.
@@ -63,6 +67,7 @@ impl Proof {
     /// moved on by itself is found out with the next message, or by [`Proof::caught_up`].
     pub fn subscribed(&mut self, through: Position) {
         self.newest = 0;
+        self.changed_from = None;
         match self.cursor {
             None => self.cursor = Some(through),
             Some(cursor) if cursor.epoch == through.epoch => {
@@ -74,6 +79,8 @@ impl Proof {
                 // The same offset under a new epoch is a position that stayed valid.
                 if through.offset != cursor.offset {
                     self.unannounced = Some(cursor);
+                } else {
+                    self.changed_from = Some(cursor);
                 }
                 self.cursor = Some(through);
             }
@@ -92,6 +99,7 @@ impl Proof {
             return Verdict::OutOfOrder;
         }
         self.newest = offset;
+        self.changed_from = None;
         if offset <= cursor.offset {
             return Verdict::Duplicate;
         }
@@ -112,7 +120,11 @@ impl Proof {
     /// The server announced that what lies up to `to` cannot be had. The cursor is there now, even if that is lower
     /// than before (a log that lost data). Answers the last settled position.
     pub fn gap(&mut self, to: Position) -> Option<Position> {
-        let from = self.unannounced.take().or(self.cursor);
+        let from = self
+            .unannounced
+            .take()
+            .or(self.changed_from.take())
+            .or(self.cursor);
         self.cursor = Some(to);
         self.newest = 0;
         from
@@ -134,10 +146,17 @@ impl Proof {
         self.unannounced.is_some()
     }
 
+    /// Whether the epoch changed under the same offset and nothing has come since. That is a position that stayed valid,
+    /// or one of a log that is gone, by chance with the same offset; then the gap is the next that comes.
+    pub fn is_gap_possible(&self) -> bool {
+        self.changed_from.is_some()
+    }
+
     /// Replay is over and everything up to `through` is settled. A hole that was never announced is answered: its
     /// last settled position and its end.
     pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
+        self.changed_from = None;
         let hole = self
             .unannounced
             .take()
@@ -191,6 +210,22 @@ mod tests {
             }
         );
         assert_eq!(proof.cursor(), Some(at(1, 30)));
+    }
+
+    #[test]
+    fn the_same_offset_of_another_epoch() {
+        // A gap that comes at once is told from the position of the old epoch.
+        let mut proof = Proof::resume_at(at(1, 0));
+        proof.subscribed(at(2, 0));
+        assert!(!proof.is_gap_due() && proof.is_gap_possible());
+        assert_eq!(proof.gap(at(2, 0)), Some(at(1, 0)));
+        assert!(!proof.is_gap_possible());
+        // Without one the position stayed valid.
+        proof.connection_lost();
+        proof.subscribed(at(3, 0));
+        assert_eq!(proof.message(0, 5), Verdict::Next);
+        assert!(!proof.is_gap_possible());
+        assert_eq!(proof.gap(at(3, 9)), Some(at(3, 5)));
     }
 
     #[test]

@@ -306,6 +306,71 @@ fn filters_share_one_message_and_report_a_reconnect() {
     assert_eq!(gaps, 2, "filters are not recovered, and that is said");
 }
 
+/// A log that is gone may be followed by one that stands at the very same offset: the gap is told before caught-up.
+#[test]
+fn a_new_epoch_at_the_same_offset() {
+    use wire::native::{Gap, PlainTopic, ServerFrame, Subscribed};
+    let (mut session, mut conversation, mut node) = connected();
+    let topic = session.subscribe("t", Start::Live, false).unwrap();
+    let mut grant = |session: &mut Session, epoch: Option<u64>, gap: bool, now_ms: u64| {
+        if let Some(epoch) = epoch {
+            let through = Position { epoch, offset: 0 };
+            conversation.send(&ServerFrame::Subscribed(Subscribed {
+                subscription: topic.0,
+                plain: Some(PlainTopic { alias: 7, through }),
+                replaying: false,
+            }));
+            if gap {
+                conversation.send(&ServerFrame::Gap(Gap {
+                    subscription: topic.0,
+                    epoch,
+                    from: 0,
+                    to: 0,
+                    reason: GapReason::UnknownEpoch,
+                }));
+            }
+        }
+        exchange(session, &mut conversation, &mut node, usize::MAX, now_ms).unwrap();
+        session.tick(now_ms).unwrap();
+        events(session)
+    };
+    let told = grant(&mut session, None, false, 0);
+    assert!(
+        matches!(
+            told[..],
+            [
+                Event::Subscribed { .. },
+                Event::CaughtUp { complete: true, .. }
+            ]
+        ),
+        "{told:?}"
+    );
+    let told = grant(&mut session, Some(EPOCH + 1), true, 10);
+    assert!(
+        matches!(
+            told[..],
+            [
+                Event::Subscribed { .. },
+                Event::Gap { from: Some(ZERO), to: Some(Position { epoch, offset: 0 }), .. },
+                Event::CaughtUp { complete: false, .. }
+            ] if epoch == EPOCH + 1
+        ),
+        "{told:?}"
+    );
+    // Without a gap the position stayed valid, which time shows.
+    let told = grant(&mut session, Some(EPOCH + 2), false, 20);
+    assert!(matches!(told[..], [Event::Subscribed { .. }]), "{told:?}");
+    let deadline_ms = session.next_deadline_ms().unwrap();
+    assert!((20..=2_000).contains(&deadline_ms), "{deadline_ms}");
+    let told = grant(&mut session, None, false, deadline_ms);
+    assert!(matches!(told[..], [Event::CaughtUp { .. }]), "{told:?}");
+    assert!(
+        session
+            .next_deadline_ms()
+            .is_none_or(|next| next > deadline_ms)
+    );
+}
+
 #[test]
 fn refused_subscriptions_are_given_up_or_retried() {
     use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame, Unsubscribed};

@@ -162,6 +162,16 @@ mod tests {
     }
 
     #[test]
+    fn durations_need_no_unit_where_seconds_are_meant() {
+        for text in ["90", "90s", "1m30s"] {
+            assert!(
+                Arguments::try_parse_from(["crore", "demo", "--duration", text]).is_ok(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for line in [
             &["crore"][..],
@@ -174,6 +184,8 @@ mod tests {
             &["crore", "sub", "a", "--since", "x:y"],
             &["crore", "history"],
             &["crore", "completion", "tcsh"],
+            &["crore", "demo", "--duration", "soon"],
+            &["crore", "demo", "--duration", "-3"],
         ] {
             let error = Arguments::try_parse_from(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line:?}");

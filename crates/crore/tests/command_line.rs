@@ -152,10 +152,14 @@ struct Served {
 
 impl Served {
     fn start(arguments: &[&str]) -> Served {
+        Served::start_at("127.0.0.1:0", arguments)
+    }
+
+    fn start_at(clients: &str, arguments: &[&str]) -> Served {
         let mut all = vec![
             "serve",
             "--listen",
-            "127.0.0.1:0",
+            clients,
             "--admin-listen",
             "127.0.0.1:0",
         ];
@@ -359,13 +363,99 @@ fn published_lines_are_heard_and_kept() {
     served.child.wait().unwrap();
 }
 
+#[test]
+fn what_history_no_longer_has_is_told() {
+    let mut served = Served::start(&[]);
+    let url = format!("ws://{}", served.clients);
+    check(&["pub", "--url", &url, "a", "kept"], 0, ":1", "");
+    // A position of a log that is gone.
+    let asked = ["history", "--url", &url, "a", "--since", "1:5"];
+    check(&asked, 0, ":1 kept", "gap: a: messages after 1:5 up to");
+    let ended = run(&[&asked[..], &["--json"]].concat());
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let objects: Vec<serde_json::Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(objects.len(), 2, "{said}");
+    assert_eq!(
+        (
+            &objects[0]["event"],
+            &objects[0]["from"],
+            &objects[0]["cause"]
+        ),
+        (&"gap".into(), &"1:5".into(), &"unknown_epoch".into())
+    );
+    assert_eq!(objects[1]["data"], "kept");
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+}
+
+/// The node is killed and comes back with an empty log: each subscription is told of its gap, and goes on.
+#[test]
+fn a_node_that_was_killed_is_found_again() {
+    // An address that no other test takes, as the port must be free again.
+    let mut served = Served::start_at("127.0.77.1:0", &[]);
+    let url = format!("ws://{}", served.clients);
+    let arguments = ["sub", "--url", &url, "--json", "a/b", "a/+", "quiet"];
+    let mut subscriber = crore(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(subscriber.stdout.take().unwrap()).lines();
+    let mut told = |count: usize, event: &str| -> Vec<serde_json::Value> {
+        let mut found = Vec::new();
+        while found.len() < count {
+            let line = lines.next().unwrap().unwrap();
+            let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if object["event"] == event {
+                found.push(object);
+            }
+        }
+        found
+    };
+    told(3, "subscribed");
+    check(&["pub", "--url", &url, "a/b", "before"], 0, "", "");
+    let before = told(2, "message");
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+    let mut served = Served::start_at(&served.clients, &[]);
+    let mut gaps: Vec<[String; 3]> = told(3, "gap")
+        .iter()
+        .map(|gap| {
+            ["filter", "from", "cause"].map(|key| gap[key].as_str().unwrap_or("-").to_owned())
+        })
+        .collect();
+    gaps.sort();
+    let last = before[0]["position"].as_str().unwrap();
+    let epoch = last.split(':').next().unwrap();
+    assert_eq!(gaps[0], ["a/+", "-", "reconnected"]);
+    assert_eq!(gaps[1], ["a/b", last, "unknown_epoch"]);
+    assert_eq!(gaps[2], ["quiet", &format!("{epoch}:0"), "unknown_epoch"]);
+    check(&["pub", "--url", &url, "a/b", "after"], 0, "", "");
+    assert!(
+        told(2, "message")
+            .iter()
+            .all(|message| message["data"] == "after")
+    );
+    subscriber.kill().unwrap();
+    subscriber.wait().unwrap();
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+}
+
 /// The whole chain of point 1 of the README, small: a node as a child, subscribers, publishers, figures, summary.
 #[test]
 fn the_demo_shows_figures_and_ends_with_a_summary() {
-    let mut demo = crore(&["demo", "--clients", "50", "--rate", "100"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut demo = crore(&[
+        "demo",
+        "--clients",
+        "50",
+        "--rate",
+        "100",
+        "--duration",
+        "5m",
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
     let mut lines = BufReader::new(demo.stdout.take().unwrap())
         .lines()
         .map(Result::unwrap);

@@ -280,11 +280,22 @@ pub struct HistoryPage {
     pub head: u64,
     /// There is more behind the last message.
     pub more: bool,
-    /// What lies between the asked position and the first message and cannot be had: from (exclusive), to
-    /// (inclusive) and why.
-    pub gap: Option<(u64, u64, GapReason)>,
+    /// What lies between the asked position and the first message and cannot be had.
+    pub gap: Option<HistoryGap>,
     /// The messages, in the asked order.
     pub messages: Vec<Message>,
+}
+
+/// What a page of history cannot show: the topic may have had messages there, and they are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryGap {
+    /// Exclusive; an offset of the page's epoch. 0 where the asked position says nothing here: then nothing before
+    /// `to` can be had.
+    pub from: u64,
+    /// Inclusive.
+    pub to: u64,
+    /// Why.
+    pub reason: GapReason,
 }
 
 /// What a session did, counted since it was made.

@@ -13,7 +13,8 @@ use wire::native::{
 use wire::websocket::{CloseCode, Event as WebSocketEvent, Opcode, Role};
 
 use super::event::{
-    Answer, Event, GapCause, HistoryPage, Published, Reason, ServerError, SubscriptionId,
+    Answer, Event, GapCause, HistoryGap, HistoryPage, Published, Reason, ServerError,
+    SubscriptionId,
 };
 use super::subscriptions::message_of;
 use super::{Limits, Phase, ReturnPlan, Session};
@@ -22,6 +23,8 @@ use crate::proof::Verdict;
 /// Delay before a refused subscription is asked for again: doubled for each refusal, up to the maximum.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MS_MAX: u64 = 60_000;
+/// How long a gap is waited for that may come with the grant of a subscription; the server sends it right behind.
+const GAP_PATIENCE_MS: u64 = 1_000;
 /// From this unsubscribe code on the client subscribes again.
 const RESUBSCRIBE_CODE: u32 = 2500;
 
@@ -119,7 +122,7 @@ impl Session {
         }
         match frame {
             ServerFrame::Welcome(welcome) => self.welcome(&welcome, now_ms),
-            ServerFrame::Subscribed(subscribed) => self.subscribed(&subscribed),
+            ServerFrame::Subscribed(subscribed) => self.subscribed(&subscribed, now_ms),
             ServerFrame::Unsubscribed(unsubscribed) => self.unsubscribed(&unsubscribed, now_ms),
             ServerFrame::Message(message) => self.message(&message),
             ServerFrame::NamedMessage(message) => self.named_message(&message),
@@ -156,7 +159,7 @@ impl Session {
         });
     }
 
-    fn subscribed(&mut self, frame: &Subscribed) {
+    fn subscribed(&mut self, frame: &Subscribed, now_ms: u64) {
         let id = frame.subscription;
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return; // unsubscribed meanwhile: the answer to that follows
@@ -180,8 +183,11 @@ impl Session {
         };
         subscription.proof.subscribed(plain.through);
         // A gap that is due comes before anything else; caught up is told after it.
-        let is_gap_due = subscription.proof.is_gap_due();
+        let is_gap_possible = subscription.proof.is_gap_possible();
+        let is_gap_due = subscription.proof.is_gap_due() || is_gap_possible;
         subscription.caught_up_due = !frame.replaying && is_gap_due;
+        subscription.caught_up_at_ms =
+            (!frame.replaying && is_gap_possible).then_some(now_ms + GAP_PATIENCE_MS);
         self.subscriptions.set_alias(id, plain.alias);
         self.events.push_back(Event::Subscribed {
             subscription: subscription_id,
@@ -281,10 +287,11 @@ impl Session {
         self.tell_caught_up(id, filter, position);
     }
 
-    fn tell_caught_up_if_due(&mut self, id: u32) {
+    pub(super) fn tell_caught_up_if_due(&mut self, id: u32) {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
+        subscription.caught_up_at_ms = None;
         if std::mem::take(&mut subscription.caught_up_due) {
             let (filter, position) = (subscription.filter.clone(), subscription.position());
             self.tell_caught_up(id, filter, position);
@@ -405,7 +412,11 @@ impl Session {
             epoch: frame.epoch,
             head: frame.head,
             more: frame.more,
-            gap: frame.gap.map(|gap| (gap.from, gap.to, gap.reason)),
+            gap: frame.gap.map(|gap| HistoryGap {
+                from: gap.from,
+                to: gap.to,
+                reason: gap.reason,
+            }),
             messages,
         };
         self.answer(frame.request, Answer::History(page));

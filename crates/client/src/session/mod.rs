@@ -27,8 +27,8 @@ pub use settings::{CommandError, HistoryOptions, PublishOptions, ReturnPlan, Set
 pub use subscriptions::filter_matches;
 
 pub use event::{
-    Answer, Counters, Event, GapCause, HistoryPage, Message, Published, Reason, ServerError,
-    SubscriptionId, close_code_reconnects,
+    Answer, Counters, Event, GapCause, HistoryGap, HistoryPage, Message, Published, Reason,
+    ServerError, SubscriptionId, close_code_reconnects,
 };
 use subscriptions::Subscriptions;
 
@@ -282,6 +282,9 @@ impl Session {
                 }
                 let due = self.subscriptions.take_due(now_ms);
                 self.send_subscribe(&due);
+                for id in self.subscriptions.caught_up_in_time(now_ms) {
+                    self.tell_caught_up_if_due(id);
+                }
                 Ok(())
             }
         }
@@ -298,7 +301,7 @@ impl Session {
                 let ping = self
                     .silence_deadlines()
                     .map(|(ping_at, idle_at)| ping_at.min(idle_at));
-                [ping, self.subscriptions.next_retry_ms()]
+                [ping, self.subscriptions.next_due_ms()]
                     .into_iter()
                     .flatten()
                     .min()

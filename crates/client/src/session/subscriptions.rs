@@ -27,6 +27,8 @@ pub(super) struct Subscription {
     pub(super) refusals: u32,
     /// Caught-up is to be told once the gap that is due has come.
     pub(super) caught_up_due: bool,
+    /// A gap may come and need not: without one caught-up is told at this time.
+    pub(super) caught_up_at_ms: Option<u64>,
 }
 
 /// All of them, by number: the order of asking.
@@ -86,6 +88,7 @@ impl Subscriptions {
                 retry_at_ms: None,
                 refusals: 0,
                 caught_up_due: false,
+                caught_up_at_ms: None,
             },
         );
         Some(self.last_id)
@@ -150,6 +153,7 @@ impl Subscriptions {
             subscription.complete = true;
             subscription.retry_at_ms = None;
             subscription.caught_up_due = false;
+            subscription.caught_up_at_ms = None;
             subscription.proof.connection_lost();
         }
     }
@@ -161,15 +165,25 @@ impl Subscriptions {
         Some((id, subscription.proof.message(prev, offset)))
     }
 
-    /// When the next refused subscription is to be asked for again.
-    pub(super) fn next_retry_ms(&self) -> Option<u64> {
+    /// When the next refused subscription is to be asked for again, or caught-up to be told.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.by_id
             .values()
-            .filter_map(|subscription| subscription.retry_at_ms)
+            .flat_map(|subscription| [subscription.retry_at_ms, subscription.caught_up_at_ms])
+            .flatten()
             .min()
     }
 
-    /// Takes those whose time has come.
+    /// Those of which caught-up is to be told now, as no gap has come.
+    pub(super) fn caught_up_in_time(&self, now_ms: u64) -> Vec<u32> {
+        self.by_id
+            .iter()
+            .filter(|(_, subscription)| subscription.caught_up_at_ms.is_some_and(|at| at <= now_ms))
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// Takes the refused ones whose time has come.
     pub(super) fn take_due(&mut self, now_ms: u64) -> Vec<u32> {
         let mut due = Vec::new();
         for (id, subscription) in &mut self.by_id {

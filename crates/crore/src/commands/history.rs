@@ -1,7 +1,10 @@
-//! `crore history`: a topic's messages that the node still has, page by page.
+//! `crore history`: a topic's messages that the node still has, page by page, and what it no longer has.
 
 use super::connection::ConnectionArguments;
-use super::messages::{event_sentence, message_json, message_line, parse_position};
+use super::messages::{
+    event_sentence, history_gap_json, history_gap_sentence, message_json, message_line,
+    parse_position,
+};
 use crate::exit::Ending;
 use crate::{signals, terminal};
 use anyhow::anyhow;
@@ -26,7 +29,7 @@ pub struct Arguments {
     /// Newest first.
     #[arg(long)]
     reverse: bool,
-    /// One JSON object for each message.
+    /// One JSON object for each message, and for each gap.
     #[arg(long)]
     json: bool,
     /// Give up when there is no answer for so many seconds.
@@ -66,6 +69,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             .wait_within(Duration::from_secs(arguments.timeout))
             .ok_or_else(|| anyhow!("no answer within {} s", arguments.timeout))?
             .map_err(|error| anyhow!("{error}"))?;
+        if let Some(gap) = &page.gap {
+            if arguments.json {
+                let object = history_gap_json(&arguments.topic, page.epoch, gap, position);
+                writeln!(output, "{object}")?;
+            } else {
+                // In the order in which a terminal shows both.
+                output.flush()?;
+                let sentence = history_gap_sentence(&arguments.topic, page.epoch, gap, position);
+                eprintln!("{sentence}");
+            }
+        }
         for message in &page.messages {
             if arguments.json {
                 writeln!(output, "{}", message_json(message))?;

@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use client::{Event, GapCause, GapReason, Message, Position, SkipReason};
+use client::{Event, GapCause, GapReason, HistoryGap, Message, Position, SkipReason};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -196,6 +196,53 @@ pub fn event_sentence(event: &Event) -> Option<String> {
     }
 }
 
+/// A gap of a page of history as an object, with the members that a subscription's gap has. `asked` is the position that
+/// the page was asked for.
+pub fn history_gap_json(
+    topic: &str,
+    epoch: u64,
+    gap: &HistoryGap,
+    asked: Option<Position>,
+) -> Value {
+    let (from, to) = history_gap_ends(epoch, gap, asked);
+    let from = from.map(position_text);
+    let cause = cause_word(GapCause::Announced(gap.reason));
+    json!({"event": "gap", "topic": topic, "from": from, "to": position_text(to), "cause": cause})
+}
+
+/// The same for a person.
+pub fn history_gap_sentence(
+    topic: &str,
+    epoch: u64,
+    gap: &HistoryGap,
+    asked: Option<Position>,
+) -> String {
+    let (from, to) = history_gap_ends(epoch, gap, asked);
+    let from = from.map_or("the beginning".into(), position_text);
+    format!(
+        "gap: {}: messages after {from} up to {} cannot be had any more ({})",
+        escape(topic),
+        position_text(to),
+        cause_word(GapCause::Announced(gap.reason))
+    )
+}
+
+/// Exclusive and inclusive end.
+fn history_gap_ends(
+    epoch: u64,
+    gap: &HistoryGap,
+    asked: Option<Position>,
+) -> (Option<Position>, Position) {
+    let at = |offset| Position { epoch, offset };
+    let from = match gap.reason {
+        // The page's own offsets say nothing about the position that was asked for.
+        GapReason::UnknownEpoch | GapReason::BeyondHead => asked,
+        _ if gap.from > 0 => Some(at(gap.from)),
+        _ => None,
+    };
+    (from, at(gap.to))
+}
+
 /// `<epoch>:<offset>`.
 pub fn position_text(position: Position) -> String {
     format!("{}:{}", position.epoch, position.offset)
@@ -331,6 +378,41 @@ mod tests {
         assert_eq!(
             sentence,
             "gap: a: messages after an unknown position up to 7:9 are lost (evicted)"
+        );
+    }
+
+    #[test]
+    fn gaps_of_history() {
+        fn check(from: u64, reason: GapReason, object: Value, sentence: &str) {
+            let gap = HistoryGap {
+                from,
+                to: 9,
+                reason,
+            };
+            let asked = Some(Position {
+                epoch: 3,
+                offset: 4,
+            });
+            assert_eq!(history_gap_json("a", 7, &gap, asked), object);
+            assert_eq!(history_gap_sentence("a", 7, &gap, asked), sentence);
+        }
+        check(
+            4,
+            GapReason::Evicted,
+            json!({"event": "gap", "topic": "a", "from": "7:4", "to": "7:9", "cause": "evicted"}),
+            "gap: a: messages after 7:4 up to 7:9 cannot be had any more (evicted)",
+        );
+        check(
+            0,
+            GapReason::HistoryLimit,
+            json!({"event": "gap", "topic": "a", "from": null, "to": "7:9", "cause": "history_limit"}),
+            "gap: a: messages after the beginning up to 7:9 cannot be had any more (history_limit)",
+        );
+        check(
+            0,
+            GapReason::UnknownEpoch,
+            json!({"event": "gap", "topic": "a", "from": "3:4", "to": "7:9", "cause": "unknown_epoch"}),
+            "gap: a: messages after 3:4 up to 7:9 cannot be had any more (unknown_epoch)",
         );
     }
 

@@ -21,6 +21,7 @@ use bench::machine;
 use bench::pattern::Pattern;
 use bench::payload::HEADER_BYTES;
 use bench::statistics::Recorder;
+use bench::units::parse_duration;
 use panel::{Figures, Latencies, Panel, grouped};
 use prices::Prices;
 use server::Server;
@@ -37,6 +38,8 @@ const PUBLISHERS: u64 = 4;
 const CONNECTION_BYTES: u64 = 2 * 4_600 + 1_000;
 /// When no further connection comes for so long, the demo goes on with those that are there.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
+/// I/O threads that a node takes at most.
+const IO_THREADS_MAX: u64 = 1_024;
 /// One in so many clients connects first.
 const FIRST_PART: u64 = 5;
 /// With fewer further connections the slope says nothing.
@@ -57,9 +60,9 @@ pub struct Arguments {
     /// Connects per second.
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connect_rate: u64,
-    /// End after so many seconds; without it, with Ctrl-C.
-    #[arg(long, value_name = "SECONDS")]
-    duration: Option<u64>,
+    /// End after so long, such as `90s` or `5m`, or plain seconds; without it, with Ctrl-C.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    duration: Option<Duration>,
 }
 
 /// Shows it.
@@ -117,25 +120,19 @@ impl Demo {
         let plan = Plan::new(arguments.clients, 0, &[], 1);
         let mut notes = plan.notes.clone();
         let mut clients = plan.clients;
-        let mut limit = |most: u64, why: &str| {
-            if clients > most.max(1) {
-                notes.push(format!(
-                    "{} clients instead of {}: {why}.",
-                    grouped(most.max(1)),
-                    grouped(clients)
-                ));
-                clients = most.max(1);
-            }
-        };
         let available = machine::available_bytes().unwrap_or(u64::MAX);
         limit(
+            &mut clients,
+            &mut notes,
             available / 10 * 8 / CONNECTION_BYTES,
             "the machine has no more memory for both ends of a connection",
         );
         // Each I/O thread brings a descriptor table, as each thread of the clients does.
-        let io_threads = plan.threads.max(process::cores_count() as u64).min(1_024);
-        let server = Server::start(io_threads)?;
+        let io_threads = plan.threads.max(process::cores_count() as u64);
+        let (server, io_threads) = start_server(io_threads, clients + OTHER_CONNECTIONS)?;
         limit(
+            &mut clients,
+            &mut notes,
             server.connections_max.saturating_sub(OTHER_CONNECTIONS),
             "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
         );
@@ -158,7 +155,7 @@ impl Demo {
             began: now,
             deadline: arguments
                 .duration
-                .map(|seconds| now + Duration::from_secs(seconds)),
+                .and_then(|duration| now.checked_add(duration)),
             next_refresh: now + REFRESH,
             last_refresh: now,
         })
@@ -324,6 +321,51 @@ impl Demo {
             Err(Halt::Signal(signal)) => Err(Ending::Signal(signal)),
             Err(Halt::Over) | Ok(()) => Ok(()),
         }
+    }
+}
+
+/// At most so many clients, and a note where that is fewer.
+fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
+    let most = most.max(1);
+    if *clients > most {
+        notes.push(format!(
+            "{} clients instead of {}: {why}.",
+            grouped(most),
+            grouped(*clients)
+        ));
+        *clients = most;
+    }
+}
+
+/// A node with at least so many I/O threads that holds so many connections; with its threads. Where descriptor limits are
+/// low, more threads bring more tables, as long as each has one of its own.
+fn start_server(threads: u64, connections: u64) -> Result<(Server, u64), Ending> {
+    let mut threads = threads.min(IO_THREADS_MAX);
+    let mut server = Server::start(threads)?;
+    while server.connections_max < connections && threads < IO_THREADS_MAX {
+        let per_thread = (server.connections_max / threads).max(1);
+        let more = connections.div_ceil(per_thread).max(threads + 1);
+        // Every table also holds what threads wake each other with, so that a further thread gets a little less.
+        let more = (more + more / 8).min(IO_THREADS_MAX);
+        // The ports are the same again: the smaller node has to go first.
+        let held = server.connections_max;
+        drop(server);
+        server = Server::start(more)?;
+        if server.connections_max <= held {
+            drop(server);
+            server = Server::start(threads)?;
+            break;
+        }
+        threads = more;
+    }
+    Ok((server, threads))
+}
+
+/// For flags: a duration, or seconds without a unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => parse_duration(text),
     }
 }
 
