@@ -13,8 +13,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::choice::Choice;
 use crate::control::{Control, Order as ControlOrder};
 use crate::engine::{
-    Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers, PublishersConfig, Subscribers,
-    SubscribersConfig, Topics, Transport,
+    Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers, PublishersConfig, Route,
+    Subscribers, SubscribersConfig, Topics, Transport,
 };
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
@@ -24,6 +24,9 @@ use crate::units::{parse_duration, parse_rate, parse_size};
 
 /// How often the loop looks for an end.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The path of an echo's URL that has none: the native resource is no echo.
+const ECHO_TARGET: &str = "/echo";
 
 /// How old the figures of the control interface may be.
 const SHOW: Duration = Duration::from_millis(200);
@@ -197,7 +200,7 @@ pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
 }
 
 fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let common = common(&command.common)?;
+    let common = common(&command.common, client::url::TARGET)?;
     let config = SubscribersConfig {
         transport: command.transport,
         clients: command.clients,
@@ -220,7 +223,7 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 }
 
 fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let common = common(&command.common)?;
+    let common = common(&command.common, client::url::TARGET)?;
     let config = PublishersConfig {
         common,
         connections: command.connections,
@@ -250,11 +253,7 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 }
 
 fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let mut common = common(&command.common)?;
-    // The native resource is no echo: a URL without a path means the echo's own.
-    if common.target == client::url::TARGET {
-        common.target = "/echo".to_owned();
-    }
+    let common = common(&command.common, ECHO_TARGET)?;
     let mut control = match &command.control {
         Some(address) => Some(Control::start(address)?),
         None => None,
@@ -271,34 +270,27 @@ fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         every: command.every,
         size: usize::try_from(command.size).context("--size")?,
     };
-    let mut clients = command.clients;
-    let mut shown_at = Instant::now();
-    let base = config.clone();
+    let mut shown_at: Option<Instant> = None;
     let handle = Echoes::start(config)?;
     let (figures, _) = watch("echo", handle, &command.common, stop, |handle, reporter| {
         let Some(control) = &mut control else {
             return false;
         };
         while let Some(order) = control.take() {
-            match order {
-                ControlOrder::Add { count, urls } => {
-                    if let Some(refusal) = refuse_other_targets(&urls, &base) {
-                        control.answer(Err(refusal));
-                        continue;
-                    }
-                    clients = (clients + count).min(handle.plan.clients);
-                    control.answer(Ok(clients));
-                }
+            let answer = match order {
+                ControlOrder::Add { count, urls } => add_clients(handle, count, &urls),
                 ControlOrder::Remove { count } => {
-                    clients = count.map_or(0, |count| clients.saturating_sub(count));
-                    control.answer(Ok(clients));
+                    let left = count.map_or(0, |count| handle.clients().saturating_sub(count));
+                    handle.set_clients(left);
+                    Ok(left)
                 }
-            }
-            handle.set_clients(clients);
-            reporter.set_clients(clients);
+            };
+            control.answer(answer);
+            reporter.set_clients(handle.clients());
         }
-        if shown_at.elapsed() >= SHOW {
-            shown_at = Instant::now();
+        if shown_at.is_none_or(|shown_at| shown_at.elapsed() >= SHOW) {
+            shown_at = Some(Instant::now());
+            let clients = handle.clients();
             control.publish(handle.total(), clients);
         }
         false
@@ -306,25 +298,14 @@ fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     Ok(exit(figures.faults.is_clean()))
 }
 
-/// One run drives one echo service: an order for another one is refused by name.
-fn refuse_other_targets(urls: &[String], base: &EchoesConfig) -> Option<String> {
-    if urls.is_empty() {
-        return None;
-    }
-    match Common::new(urls) {
-        Err(error) => Some(format!("{error:#}")),
-        Ok(wanted)
-            if wanted
-                .targets
-                .iter()
-                .all(|target| base.common.targets.contains(target)) =>
-        {
-            None
-        }
-        Ok(_) => Some(
-            "this run serves the addresses that --url named; start another for others".to_owned(),
-        ),
-    }
+/// Carries out an order of the control interface: to the addresses that it names, else those of the command line.
+fn add_clients(handle: &mut Handle, count: u64, urls: &[String]) -> Result<u64, String> {
+    let routes = urls
+        .iter()
+        .map(|url| Route::resolve(url, ECHO_TARGET))
+        .collect::<anyhow::Result<Vec<_>>>()
+        .map_err(|error| format!("{error:#}"))?;
+    handle.add_clients(count, &routes)
 }
 
 /// Reports once per interval until the end, then sums up. `look` is called between; true ends the run.
@@ -364,8 +345,8 @@ fn watch(
     Ok((figures, summary.samples))
 }
 
-fn common(arguments: &CommonArguments) -> anyhow::Result<Common> {
-    let mut common = Common::new(&arguments.urls)?;
+fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
+    let mut common = Common::with_target(&arguments.urls, target)?;
     common.local_addresses =
         Sources::parse_addresses(&arguments.local_addresses).map_err(anyhow::Error::msg)?;
     common.connect_rate = arguments.connect_rate;

@@ -14,6 +14,7 @@ pub mod pattern;
 pub mod payload;
 pub mod report;
 pub mod source;
+pub mod spans;
 pub mod statistics;
 pub mod units;
 pub mod verify;

@@ -34,8 +34,10 @@ pub struct Figures {
     pub clients_with_data: u64,
     /// Connections established.
     pub connects: u64,
-    /// Established per second.
+    /// Established per second: of an interval's seconds, and of `connecting_s` for the whole run.
     pub connect_rate: f64,
+    /// Seconds in which connecting went on.
+    pub connecting_s: f64,
     /// Attempts that failed.
     pub connects_failed: u64,
     /// Open connections lost.
@@ -185,6 +187,10 @@ impl Reporter {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut figures = self.figures("total", total, total, seconds);
         figures.processor_s = processor_seconds() - self.processor_start;
+        // Most of a run is no connecting, and says nothing of how fast that went.
+        if figures.connecting_s > 0.0 {
+            figures.connect_rate = figures.connects as f64 / figures.connecting_s;
+        }
         figures.wire_bytes_per_message = per_message(self.wire_start, Wire::read(), &figures);
         self.influx(&figures);
         if self.outputs.json {
@@ -213,6 +219,7 @@ impl Reporter {
             clients_with_data: total.clients_with_data,
             connects: tally.connects,
             connect_rate: rate(tally.connects),
+            connecting_s: tally.connecting.seconds(),
             connects_failed: tally.connects_failed,
             disconnects: tally.disconnects,
             connect_time: tally.connect_time.digest(),
@@ -244,6 +251,10 @@ impl Reporter {
         }
         self.lines += 1;
         println!("{}", interval_text(figures));
+        let more = interval_more_text(figures);
+        if !more.is_empty() {
+            println!("{more}");
+        }
         if let Some(trouble) = &figures.trouble {
             eprintln!("note: {trouble}");
         }
@@ -266,7 +277,7 @@ impl Reporter {
 /// The heading of the interval lines.
 pub fn heading(is_coloured: bool) -> String {
     let text = format!(
-        "{:>7} {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        "{:>7} {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "time",
         "conns",
         "connect/s",
@@ -277,6 +288,7 @@ pub fn heading(is_coloured: bool) -> String {
         "p50",
         "p95",
         "p99",
+        "p99.9",
         "max",
         "faults"
     );
@@ -299,7 +311,7 @@ pub fn interval_text(figures: &Figures) -> String {
         }
     };
     format!(
-        "{:>6.1}s {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        "{:>6.1}s {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
         figures.elapsed_s,
         show_count(figures.connections.max(0) as u64),
         show_count(figures.connect_rate.round() as u64),
@@ -310,9 +322,50 @@ pub fn interval_text(figures: &Figures) -> String {
         micros(latency.p50_us),
         micros(latency.p95_us),
         micros(latency.p99_us),
+        micros(latency.p999_us),
         micros(latency.max_us),
         faults.lost.unsigned_abs() + faults.repeated + faults.out_of_order + faults.proof_failed,
     )
+}
+
+/// What does not fit into the line of an interval, as a second one; empty where nothing happened.
+pub fn interval_more_text(figures: &Figures) -> String {
+    let mut parts = Vec::new();
+    let latency = &figures.latency;
+    if latency.count > 0 {
+        parts.push(format!(
+            "n {}, stdev {}, mean ± {} / {} / {} (90 / 95 / 99 %)",
+            show_count(latency.count),
+            show_micros(latency.stdev_us),
+            show_micros(latency.ci90_us),
+            show_micros(latency.ci95_us),
+            show_micros(latency.ci99_us)
+        ));
+    }
+    if figures.received > 0 && figures.workload != "pub" {
+        parts.push(format!(
+            "data from {} of {} clients",
+            show_count(figures.clients_with_data),
+            show_count(figures.clients)
+        ));
+    }
+    if let Some(bytes) = figures.wire_bytes_per_message {
+        parts.push(format!("{bytes:.0} bytes/message on the wire"));
+    }
+    let connect = &figures.connect_time;
+    if connect.count > 0 {
+        parts.push(format!(
+            "connect p50 {} p99 {} max {}",
+            show_micros(connect.p50_us),
+            show_micros(connect.p99_us),
+            show_micros(connect.max_us)
+        ));
+    }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("{:>8}{}", "", parts.join("; "))
+    }
 }
 
 /// The summary's text.
@@ -325,11 +378,12 @@ pub fn summary_text(figures: &Figures) -> String {
     row(
         "connections",
         format!(
-            "{} of {} open, {} made ({:.0}/s), {} failed, {} lost",
+            "{} of {} open, {} made ({}/s over {:.1} s), {} failed, {} lost",
             show_count(figures.connections.max(0) as u64),
             show_count(figures.clients),
             show_count(figures.connects),
-            figures.connect_rate,
+            show_count(figures.connect_rate.round() as u64),
+            figures.connecting_s,
             show_count(figures.connects_failed),
             show_count(figures.disconnects)
         ),
@@ -433,13 +487,14 @@ pub fn summary_text(figures: &Figures) -> String {
 pub fn influx_line(figures: &Figures, time_ns: u64) -> String {
     let latency = &figures.latency;
     format!(
-        "crore_bench,workload={},span={} connections={}i,connects={}i,received={}i,sent={}i,lost={}i,repeated={}i,\
+        "crore_bench,workload={},span={} connections={}i,connects={}i,connect_rate={:.1},received={}i,sent={}i,lost={}i,repeated={}i,\
          out_of_order={}i,gaps={}i,latency_min_us={:.1},latency_mean_us={:.1},latency_p50_us={:.1},\
          latency_p95_us={:.1},latency_p99_us={:.1},latency_p999_us={:.1},latency_max_us={:.1},connect_p99_us={:.1} {time_ns}\n",
         figures.workload,
         figures.span,
         figures.connections,
         figures.connects,
+        figures.connect_rate,
         figures.received,
         figures.sent,
         figures.faults.lost,
@@ -516,6 +571,9 @@ mod tests {
             seconds: 2.0,
             connections: 9_999,
             clients: 10_000,
+            connects: 10_000,
+            connect_rate: 5_000.0,
+            connecting_s: 2.0,
             clients_with_data: 9_998,
             received: 20_000,
             receive_rate: 10_000.0,
@@ -534,7 +592,7 @@ mod tests {
     fn text() {
         let text = summary_text(&figures());
         for part in [
-            "9,999 of 10,000 open",
+            "9,999 of 10,000 open, 10,000 made (5,000/s over 2.0 s)",
             "9,998 of 10,000 clients",
             "3 lost, 0 repeated, 0 out of order",
             "at 2 clients",
@@ -550,6 +608,12 @@ mod tests {
             "aligned\n{line}"
         );
         assert!(interval_text(&Figures::default()).contains(" - "));
+        assert_eq!(interval_more_text(&Figures::default()), "");
+        assert_eq!(
+            interval_more_text(&figures()).trim_start(),
+            "n 1, stdev 0 µs, mean ± 0 µs / 0 µs / 0 µs (90 / 95 / 99 %); \
+             data from 9,998 of 10,000 clients; 650 bytes/message on the wire"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bench::BenchCommand;
 use bench::engine::{
-    Common, Echoes, EchoesConfig, Handle, Publishers, PublishersConfig, Subscribers,
+    Common, Echoes, EchoesConfig, Handle, Publishers, PublishersConfig, Route, Subscribers,
     SubscribersConfig, Tally, Transport,
 };
 use bench::verify::Faults;
@@ -136,6 +136,9 @@ fn serve(
                 _ => 'p',
             });
             seen = node.lock().unwrap().records.len();
+            if kind == Some('e') {
+                ready.fetch_add(1, Ordering::AcqRel);
+            }
         }
         let mut out = Vec::new();
         match kind {
@@ -419,7 +422,7 @@ fn disorder_is_found() {
 fn echo_clients_come_and_go() {
     let server = Server::start(Plant::Nothing);
     let mut common = server.common();
-    common.target = "/echo".to_owned();
+    common.routes[0].target = "/echo".to_owned();
     let mut handle = Echoes::start(EchoesConfig {
         common,
         clients: 4,
@@ -442,6 +445,49 @@ fn echo_clients_come_and_go() {
     let total = handle.stop().total;
     assert!(total.is_clean(), "{:?}", total.faults);
     assert!(total.latency.count() > 10);
+}
+
+#[test]
+fn echo_clients_go_where_they_are_told() {
+    let (first, second) = (Server::start(Plant::Nothing), Server::start(Plant::Nothing));
+    let mut handle = Echoes::start(EchoesConfig {
+        common: Common::with_target(&[first.url()], "/echo").unwrap(),
+        clients: 3,
+        clients_max: 20,
+        every: Duration::from_millis(40),
+        size: 64,
+    })
+    .unwrap();
+    let other = Route::resolve(&second.url(), "/echo").unwrap();
+    assert_eq!(handle.add_clients(4, &[other]), Ok(7));
+    wait(&mut handle, |total| {
+        total.connections == 7 && total.clients_with_data == 7
+    });
+    assert_eq!(
+        (
+            first.ready.load(Ordering::Acquire),
+            second.ready.load(Ordering::Acquire)
+        ),
+        (3, 4)
+    );
+    // Replaced at once, by others: those of the second server really go.
+    handle.set_clients(3);
+    assert_eq!(handle.add_clients(4, &[]), Ok(7));
+    wait(&mut handle, |total| {
+        total.connects == 11 && total.connections == 7
+    });
+    assert_eq!(
+        (
+            first.ready.load(Ordering::Acquire),
+            second.ready.load(Ordering::Acquire)
+        ),
+        (7, 4)
+    );
+    assert_eq!(handle.add_clients(100, &[]), Ok(20), "as many as planned");
+    handle.set_clients(0);
+    wait(&mut handle, |total| total.connections == 0);
+    let total = handle.stop().total;
+    assert!(total.is_clean(), "{:?}", total.faults);
 }
 
 #[test]

@@ -2,13 +2,12 @@
 //!
 //! Place: between the command line (or `crore demo`) and the engine. Addresses are resolved here, once.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use client::url::Endpoint;
+use anyhow::bail;
 
-use super::{Load, Order, Topics};
+use super::{Load, Order, Route, Topics};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 
@@ -27,12 +26,8 @@ pub enum Transport {
 /// What all workloads need.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// Addresses of the nodes, in turn for each connection.
-    pub targets: Vec<SocketAddr>,
-    /// Host and port as the `Host` field has them; of the first URL.
-    pub host: String,
-    /// Path and query of the first URL.
-    pub target: String,
+    /// Addresses of the nodes, in turn for each connection; at least one.
+    pub routes: Vec<Route>,
     /// Source addresses; empty: the kernel chooses.
     pub local_addresses: Vec<IpAddr>,
     /// Connects per second over all workers; 0: as fast as it goes.
@@ -51,25 +46,23 @@ impl Common {
     /// # Errors
     /// A URL that cannot be used, or whose host has no address.
     pub fn new(urls: &[String]) -> anyhow::Result<Common> {
-        let mut targets = Vec::new();
-        let mut first = None;
-        for url in urls {
-            let endpoint = Endpoint::parse(url)?;
-            let address = (endpoint.host.as_str(), endpoint.port)
-                .to_socket_addrs()
-                .with_context(|| format!("`{url}`"))?
-                .next()
-                .with_context(|| format!("`{url}`: the host has no address"))?;
-            targets.push(address);
-            first.get_or_insert(endpoint);
-        }
-        let Some(first) = first else {
+        Common::with_target(urls, client::url::TARGET)
+    }
+
+    /// The same, with another path for URLs that have none.
+    ///
+    /// # Errors
+    /// As [`Common::new`].
+    pub fn with_target(urls: &[String], target: &str) -> anyhow::Result<Common> {
+        let routes = urls
+            .iter()
+            .map(|url| Route::resolve(url, target))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        if routes.is_empty() {
             bail!("no URL was given")
-        };
+        }
         Ok(Common {
-            targets,
-            host: first.authority(),
-            target: first.target,
+            routes,
             local_addresses: Vec::new(),
             connect_rate: 0.0,
             threads: 0,

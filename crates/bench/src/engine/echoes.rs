@@ -101,7 +101,7 @@ impl Protocol for Echoes {
         if self.clients.len() <= place as usize {
             self.clients.resize(place as usize + 1, Client::default());
         }
-        self.sockets.begin(place, turn.to(place));
+        self.sockets.begin(place, turn.route, turn.to(place));
     }
 
     fn receive(

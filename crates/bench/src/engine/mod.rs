@@ -24,12 +24,14 @@ mod plan;
 mod pool;
 mod protocol;
 mod publishers;
+mod route;
 mod sockets;
 mod streams;
 mod subscriptions;
 mod tally;
+mod wish;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -43,12 +45,15 @@ use crate::source::Sources;
 use crate::statistics::Sample;
 use pool::{Shared, Worker};
 use protocol::Protocol;
+use route::Routes;
 use sockets::Sockets;
 use subscriptions::Share;
+use wish::Wish;
 
 pub use config::{Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport};
 pub use plan::Plan;
 pub use publishers::{Load, Order};
+pub use route::Route;
 pub use subscriptions::Topics;
 pub use tally::Tally;
 
@@ -82,7 +87,7 @@ impl Subscribers {
             config.clients,
             common.threads,
             &common.local_addresses,
-            common.targets.len() as u64,
+            common.routes.len() as u64,
         );
         let samples = Arc::new(Mutex::new(Vec::new()));
         let every = config.clients.checked_div(config.sample).unwrap_or(0);
@@ -107,7 +112,7 @@ impl Subscribers {
                 samples.clone(),
                 |worker, _| {
                     native::NativeSubscribers::new(
-                        sockets(common, native::SUBPROTOCOLS, worker),
+                        sockets(native::SUBPROTOCOLS, worker),
                         share(worker),
                     )
                 },
@@ -123,7 +128,7 @@ impl Subscribers {
                         Transport::Sse => streams::Kind::EventStream,
                         _ => streams::Kind::LongPoll,
                     };
-                    streams::StreamSubscribers::new(kind, common.host.clone(), share(worker))
+                    streams::StreamSubscribers::new(kind, share(worker))
                 },
             ),
         }
@@ -147,7 +152,7 @@ impl Publishers {
             connections,
             common.threads,
             &common.local_addresses,
-            common.targets.len() as u64,
+            common.routes.len() as u64,
         );
         config.load.warm_until_ns = warm_until_ns(common);
         let load = Arc::new(config.load);
@@ -159,7 +164,7 @@ impl Publishers {
             plan.clients,
             Arc::default(),
             |worker, clients| {
-                let sockets = sockets(common, native::SUBPROTOCOLS, worker);
+                let sockets = sockets(native::SUBPROTOCOLS, worker);
                 publishers::Publishers::new(sockets, load.clone(), worker, workers, clients)
             },
         )
@@ -167,7 +172,8 @@ impl Publishers {
 }
 
 impl Echoes {
-    /// Starts the workers. [`Handle::set_clients`] changes the number of clients while they run.
+    /// Starts the workers. [`Handle::add_clients`] and [`Handle::set_clients`] change the number of clients while
+    /// they run.
     ///
     /// # Errors
     /// As [`Subscribers::start`].
@@ -177,7 +183,7 @@ impl Echoes {
             config.clients_max.max(config.clients).max(1),
             common.threads,
             &common.local_addresses,
-            common.targets.len() as u64,
+            common.routes.len() as u64,
         );
         let every_ns = config.every.as_nanos() as u64;
         let warm_until_ns = warm_until_ns(common);
@@ -190,7 +196,7 @@ impl Echoes {
             plan.clients,
             Arc::default(),
             |worker, _| {
-                let sockets = sockets(common, &[], worker);
+                let sockets = sockets(&[], worker);
                 let size = config.size.max(HEADER_BYTES);
                 echoes::Echoes::new(sockets, every_ns, size, publisher, warm_until_ns)
             },
@@ -203,6 +209,8 @@ impl Echoes {
 pub struct Handle {
     /// What the run was planned like, with its notes.
     pub plan: Plan,
+    clients: u64,
+    routes: Arc<Routes>,
     workers: Vec<(Arc<Shared>, Arc<Waker>, JoinHandle<()>)>,
     total: Tally,
     /// Collected, and not part of a snapshot yet.
@@ -265,13 +273,36 @@ impl Handle {
         self.total.sent + self.pending.sent + waiting
     }
 
-    /// How many clients are wanted from now on, at most as many as planned. Only echo clients may be changed.
-    pub fn set_clients(&self, clients: u64) {
+    /// How many clients are wanted now.
+    pub fn clients(&self) -> u64 {
+        self.clients
+    }
+
+    /// How many clients are wanted from now on, at most as many as planned; the newest go first. Only echo clients may
+    /// be changed.
+    pub fn set_clients(&mut self, clients: u64) {
+        self.clients = clients.min(self.plan.clients);
+        Arc::make_mut(&mut self.routes).truncate(self.clients);
+        self.tell_wish();
+    }
+
+    /// So many clients more, up to as many as planned, which connect to these addresses in turn; to those of the
+    /// beginning where there are none. Answers how many are wanted now.
+    ///
+    /// # Errors
+    /// The address has changed too often; nothing is done.
+    pub fn add_clients(&mut self, count: u64, routes: &[Route]) -> Result<u64, String> {
+        Arc::make_mut(&mut self.routes).change(self.clients, routes)?;
+        self.clients = self.clients.saturating_add(count).min(self.plan.clients);
+        self.tell_wish();
+        Ok(self.clients)
+    }
+
+    fn tell_wish(&self) {
         let count = self.workers.len() as u64;
         for (number, (shared, waker, _)) in (0..count).zip(&self.workers) {
-            shared
-                .wanted
-                .store(share_of(clients, number, count), Ordering::Relaxed);
+            let clients = share_of(self.clients, number, count) as u32;
+            shared.wish.change(clients, self.routes.clone());
             waker.wake();
         }
     }
@@ -360,8 +391,11 @@ fn launch<P: Protocol>(
         .context("wakers")?;
     let keep: Vec<_> = wakers.iter().map(|waker| waker.descriptor()).collect();
     let start_ns = Clock::Monotonic.now_ns();
+    let routes = Arc::new(Routes::new(common.routes.clone()));
     let mut handle = Handle {
         plan: plan.clone(),
+        clients,
+        routes: routes.clone(),
         workers: Vec::new(),
         total: Tally::default(),
         pending: Tally::default(),
@@ -370,15 +404,16 @@ fn launch<P: Protocol>(
     };
     for (number, waker) in (0..workers).zip(wakers) {
         let worker_clients = share_of(clients_max, number, workers) as u32;
-        let shared = Arc::new(Shared::default());
-        shared
-            .wanted
-            .store(share_of(clients, number, workers), Ordering::Relaxed);
+        let worker_wanted = share_of(clients, number, workers) as u32;
+        let shared = Arc::new(Shared {
+            tally: Mutex::default(),
+            ending: AtomicBool::new(false),
+            wish: Wish::new(worker_wanted, routes.clone()),
+        });
         let worker = Worker {
             number,
             workers,
             clients_max: worker_clients,
-            targets: common.targets.clone(),
             sources: Sources::new(common.local_addresses.clone(), number, workers),
             connect_pace: Pace::new(start_ns, common.connect_rate, number, workers),
             has_private_tables: plan.has_private_tables,
@@ -397,14 +432,8 @@ fn launch<P: Protocol>(
     Ok(handle)
 }
 
-fn sockets(common: &Common, subprotocols: &'static [&'static str], worker: u64) -> Sockets {
-    let seed = seed_from_entropy() ^ worker;
-    Sockets::new(
-        common.host.clone(),
-        common.target.clone(),
-        subprotocols,
-        seed,
-    )
+fn sockets(subprotocols: &'static [&'static str], worker: u64) -> Sockets {
+    Sockets::new(subprotocols, seed_from_entropy() ^ worker)
 }
 
 fn warm_until_ns(common: &Common) -> u64 {

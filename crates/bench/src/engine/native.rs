@@ -50,7 +50,7 @@ impl NativeSubscribers {
 impl Protocol for NativeSubscribers {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.streams.subscriptions.ensure(place);
-        self.sockets.begin(place, turn.to(place));
+        self.sockets.begin(place, turn.route, turn.to(place));
     }
 
     fn receive(

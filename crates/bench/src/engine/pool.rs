@@ -9,8 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{ErrorKind, IoSlice};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +18,9 @@ use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 
 use super::protocol::{Outgoing, Protocol, Turn};
+use super::route::Routes;
 use super::tally::Tally;
+use super::wish::Wish;
 use crate::pacing::Pace;
 use crate::payload::Clock;
 use crate::source::Sources;
@@ -70,7 +71,6 @@ pub(super) struct Worker<P> {
     pub(super) workers: u64,
     /// Places that there may ever be.
     pub(super) clients_max: u32,
-    pub(super) targets: Vec<SocketAddr>,
     pub(super) sources: Sources,
     pub(super) connect_pace: Pace,
     pub(super) has_private_tables: bool,
@@ -83,13 +83,19 @@ pub(super) struct Worker<P> {
 }
 
 /// What a worker and its owner share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) tally: Mutex<Tally>,
     /// The worker is to end once it is settled.
     pub(super) ending: AtomicBool,
-    /// Clients wanted now.
-    pub(super) wanted: AtomicU64,
+    pub(super) wish: Wish,
+}
+
+impl<P> Worker<P> {
+    /// The number of a place's client among those of all workers.
+    fn client(&self, place: u32) -> u64 {
+        u64::from(place) * self.workers + self.number
+    }
 }
 
 impl<P: Protocol> Worker<P> {
@@ -120,6 +126,9 @@ impl<P: Protocol> Worker<P> {
 
 struct Pool<P> {
     worker: Worker<P>,
+    routes: Arc<Routes>,
+    /// Clients wanted now.
+    wanted: u32,
     kernel: Kernel,
     slots: Vec<Slot>,
     /// Which client a connection of the kernel is.
@@ -142,7 +151,10 @@ struct Pool<P> {
 impl<P: Protocol> Pool<P> {
     fn new(worker: Worker<P>, kernel: Kernel) -> Pool<P> {
         let random = Prng::new(worker.seed);
+        let wish = worker.shared.wish.now();
         Pool {
+            routes: wish.routes,
+            wanted: wish.clients.min(worker.clients_max),
             kernel,
             slots: Vec::with_capacity(worker.clients_max as usize),
             places: Vec::new(),
@@ -175,7 +187,7 @@ impl<P: Protocol> Pool<P> {
                 self.event(event);
             }
             self.read_all(&mut buffer);
-            self.follow_wanted();
+            self.follow_wish();
             self.connect_due();
             self.drop_stuck_handshakes();
             if self
@@ -212,7 +224,7 @@ impl<P: Protocol> Pool<P> {
             return Duration::ZERO;
         }
         let mut until = self.handed_over_ns + HAND_OVER_NS;
-        if u64::from(self.next_place) < self.wanted() && self.connecting < CONNECTING_MAX {
+        if self.next_place < self.wanted && self.connecting < CONNECTING_MAX {
             until = until.min(self.worker.connect_pace.due_ns());
         }
         if let Some(Reverse((at, _))) = self.retries.peek() {
@@ -223,14 +235,6 @@ impl<P: Protocol> Pool<P> {
         }
         let now_ns = Clock::Monotonic.now_ns();
         Duration::from_nanos(until.saturating_sub(now_ns))
-    }
-
-    fn wanted(&self) -> u64 {
-        self.worker
-            .shared
-            .wanted
-            .load(Ordering::Relaxed)
-            .min(u64::from(self.worker.clients_max))
     }
 
     fn event(&mut self, event: Event) {
@@ -337,11 +341,13 @@ impl<P: Protocol> Pool<P> {
 
     /// Calls the protocol about a client, and notes the end of its handshake.
     fn call<T>(&mut self, place: Option<u32>, act: impl FnOnce(&mut P, &mut Turn<'_>) -> T) -> T {
+        let client = place.map_or(0, |place| self.worker.client(place));
         let mut turn = Turn {
             now_ns: self.now_ns,
             tally: &mut self.tally,
             random: &mut self.random,
             outgoing: &mut self.outgoing,
+            route: self.routes.of(client),
             opened: false,
         };
         let result = act(&mut self.worker.protocol, &mut turn);
@@ -357,6 +363,7 @@ impl<P: Protocol> Pool<P> {
             self.tally
                 .connect_time
                 .record_ns(self.now_ns.saturating_sub(slot.since_ns));
+            self.tally.connecting.add(slot.since_ns, self.now_ns);
         }
         result
     }
@@ -414,7 +421,7 @@ impl<P: Protocol> Pool<P> {
                 }
                 continue;
             }
-            if u64::from(self.next_place) >= self.wanted() {
+            if self.next_place >= self.wanted {
                 return;
             }
             let Some((_, at)) = self.worker.connect_pace.take(self.now_ns) else {
@@ -442,8 +449,7 @@ impl<P: Protocol> Pool<P> {
     }
 
     fn connect(&mut self, place: u32, intended_ns: u64) {
-        let global = u64::from(place) * self.worker.workers + self.worker.number;
-        let target = self.worker.targets[(global % self.worker.targets.len() as u64) as usize];
+        let target = self.routes.of(self.worker.client(place)).address;
         let mut options = ConnectOptions::default();
         for _ in 0..SOURCES_TRIED_MAX {
             options.local = self.worker.sources.take();
@@ -495,13 +501,23 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Adds or removes clients as the owner wants them now.
-    fn follow_wanted(&mut self) {
-        let wanted = self.wanted() as u32;
-        if self.next_place <= wanted {
+    /// Removes clients that the owner does not want any more; new ones are connected when their time has come.
+    fn follow_wish(&mut self) {
+        let Some(wish) = self.worker.shared.wish.take() else {
+            return;
+        };
+        self.wanted = wish.clients.min(self.worker.clients_max);
+        // Those who go and those who come in their places may have different routes.
+        let kept = wish.kept.min(self.wanted);
+        self.keep_below(kept);
+        self.routes = wish.routes;
+    }
+
+    fn keep_below(&mut self, kept: u32) {
+        if self.next_place <= kept {
             return;
         }
-        for place in wanted..self.next_place {
+        for place in kept..self.next_place {
             let phase = self.slots[place as usize].phase;
             if matches!(phase, Phase::Connecting | Phase::Handshaking | Phase::Open) {
                 let conn = self.slots[place as usize].conn;
@@ -510,8 +526,8 @@ impl<P: Protocol> Pool<P> {
             }
             self.slots[place as usize].phase = Phase::Gone;
         }
-        self.next_place = wanted;
-        self.worker.protocol.resize(wanted);
+        self.next_place = kept;
+        self.worker.protocol.resize(kept);
     }
 
     fn place_of(&self, conn: Conn) -> Option<u32> {

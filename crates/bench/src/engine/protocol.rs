@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use stdx::prng::Prng;
 
+use super::route::Route;
 use super::tally::Tally;
 
 /// What the bytes of a worker's connections mean. Clients are named by their place in the worker, from 0.
@@ -51,6 +52,8 @@ pub(super) struct Turn<'a> {
     pub(super) tally: &'a mut Tally,
     pub(super) random: &'a mut Prng,
     pub(super) outgoing: &'a mut Outgoing,
+    /// Where the client in question connects to.
+    pub(super) route: &'a Route,
     /// Set when the connection in question has finished its handshake.
     pub(super) opened: bool,
 }

@@ -204,7 +204,7 @@ impl Publishers {
 
 impl Protocol for Publishers {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
-        self.sockets.begin(place, turn.to(place));
+        self.sockets.begin(place, turn.route, turn.to(place));
     }
 
     fn receive(

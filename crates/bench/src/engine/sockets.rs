@@ -11,6 +11,8 @@ use wire::http::{HeadLimits, HeadScan, Response};
 use wire::websocket::handshake::ClientHandshake;
 use wire::websocket::{Assembler, CloseCode, Event, Opcode, Role, frame};
 
+use super::route::Route;
+
 /// The longest message taken, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -27,8 +29,6 @@ const _: () = assert!(size_of::<State>() <= 4);
 pub(super) struct Sockets {
     states: Vec<State>,
     assembly: HashMap<u32, Vec<u8>>,
-    host: String,
-    target: String,
     subprotocols: &'static [&'static str],
     seed: u64,
 }
@@ -46,29 +46,27 @@ pub(super) enum Incoming<'a> {
 }
 
 impl Sockets {
-    pub(super) fn new(
-        host: String,
-        target: String,
-        subprotocols: &'static [&'static str],
-        seed: u64,
-    ) -> Sockets {
+    pub(super) fn new(subprotocols: &'static [&'static str], seed: u64) -> Sockets {
         Sockets {
             states: Vec::new(),
             assembly: HashMap::new(),
-            host,
-            target,
             subprotocols,
             seed,
         }
     }
 
     /// Writes the request.
-    pub(super) fn begin(&mut self, place: u32, out: &mut Vec<u8>) {
+    pub(super) fn begin(&mut self, place: u32, route: &Route, out: &mut Vec<u8>) {
         if self.states.len() <= place as usize {
             self.states.resize(place as usize + 1, State::default());
         }
         self.states[place as usize] = State::default();
-        self.handshake(place).encode_request(out);
+        ClientHandshake {
+            host: &route.host,
+            target: &route.target,
+            ..self.handshake(place)
+        }
+        .encode_request(out);
     }
 
     /// The connection is gone.
@@ -151,13 +149,14 @@ impl Sockets {
         Ok(Some((incoming, consumed)))
     }
 
+    /// What both the request and the check of its answer need.
     fn handshake(&self, place: u32) -> ClientHandshake<'_> {
         // The nonce is made again when the answer comes, instead of being kept for each client.
         let mut nonce = [0; 16];
         Prng::new(self.seed ^ u64::from(place)).fill(&mut nonce);
         ClientHandshake {
-            host: &self.host,
-            target: &self.target,
+            host: "",
+            target: "",
             nonce,
             subprotocols: self.subprotocols,
             headers: &[],

@@ -27,7 +27,6 @@ pub(super) enum Kind {
 /// All subscribers of a worker.
 pub(super) struct StreamSubscribers {
     kind: Kind,
-    host: String,
     subscriptions: Subscriptions,
     bodies: Vec<Option<BodyDecoder>>,
     /// Content that belongs to no whole event or page yet; empty for an idle event stream.
@@ -36,10 +35,9 @@ pub(super) struct StreamSubscribers {
 }
 
 impl StreamSubscribers {
-    pub(super) fn new(kind: Kind, host: String, share: Share) -> StreamSubscribers {
+    pub(super) fn new(kind: Kind, share: Share) -> StreamSubscribers {
         StreamSubscribers {
             kind,
-            host,
             subscriptions: Subscriptions::new(share),
             bodies: Vec::new(),
             contents: Vec::new(),
@@ -49,6 +47,7 @@ impl StreamSubscribers {
 
     /// Writes the next request of a client, from its cursor on.
     fn request(&mut self, place: u32, turn: &mut Turn<'_>) {
+        let host = &turn.route.host;
         let out = turn.to(place);
         let per_client = self.subscriptions.per_client();
         let cursor = |number| {
@@ -64,7 +63,7 @@ impl StreamSubscribers {
                 target.push_str("&since=");
                 target.push_str(&since);
             }
-            return RequestWriter::new(out, "GET", &target, &self.host).finish();
+            return RequestWriter::new(out, "GET", &target, host).finish();
         }
         let mut target = "/events".to_owned();
         let mut cursors = Vec::new();
@@ -74,8 +73,8 @@ impl StreamSubscribers {
             target.push_str(&encoded(&self.subscriptions.name(place, number)));
             cursors.extend(cursor(number));
         }
-        let mut writer = RequestWriter::new(out, "GET", &target, &self.host)
-            .header("Accept", "text/event-stream");
+        let mut writer =
+            RequestWriter::new(out, "GET", &target, host).header("Accept", "text/event-stream");
         if cursors.len() == per_client as usize {
             writer = writer.header("Last-Event-ID", &cursors.join(","));
         }

@@ -3,6 +3,7 @@
 //! Place: between the workers and the report. All fields are differences since the last hand-over, so that merging is
 //! adding. Pure.
 
+use crate::spans::Spans;
 use crate::statistics::Recorder;
 use crate::verify::Faults;
 
@@ -19,6 +20,8 @@ pub struct Tally {
     pub disconnects: u64,
     /// From the intended time of a connect to the end of its handshake.
     pub connect_time: Recorder,
+    /// When connecting went on: from intended times of connects to the ends of their handshakes.
+    pub connecting: Spans,
     /// Messages received (or pongs, or acknowledgements).
     pub received: u64,
     /// Payload bytes received.
@@ -57,6 +60,7 @@ impl Tally {
         self.connects_failed += other.connects_failed;
         self.disconnects += other.disconnects;
         self.connect_time.merge(&other.connect_time);
+        self.connecting.merge(&other.connecting);
         self.received += other.received;
         self.received_bytes += other.received_bytes;
         self.sent += other.sent;
@@ -79,11 +83,14 @@ impl Tally {
     pub fn clear(&mut self) {
         let mut latency = std::mem::take(&mut self.latency);
         let mut connect_time = std::mem::take(&mut self.connect_time);
+        let mut connecting = std::mem::take(&mut self.connecting);
         latency.clear();
         connect_time.clear();
+        connecting.clear();
         *self = Tally {
             latency,
             connect_time,
+            connecting,
             ..Tally::default()
         };
     }
