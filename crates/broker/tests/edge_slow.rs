@@ -425,7 +425,6 @@ fn composite_streams_lag() {
         c: GET /events?topic=a&topic=b
             c: 200 close stream
             c: retry 2000
-            c: id 7:0
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
@@ -999,6 +998,56 @@ fn polls_wait_for_room() {
             c: closed
         count connections subscriptions
             connections 1 subscriptions 0
+        ",
+    );
+}
+
+/// Unfinished frames, fragments and bodies are bounded together: the connection that passes the bound ends.
+#[test]
+fn unfinished_input_beyond_the_bound() {
+    check_with(
+        |settings| settings.limits.pinned_bytes_max = 60,
+        "
+        large reads
+        a: connect echo
+            a: 101
+        a: bytes 0183 00000000 616263
+        count kept
+            kept 3
+        a: bytes 0083 00000000 616263
+        a: bytes 0083 00
+        count kept
+            kept 9
+        a: bytes 000000 616263
+        a: bytes 8083 00000000 616263
+            a: text abcabcabcabc
+        count kept
+            kept 0
+        a: bytes 01a8 00000000 6161616161616161616161616161616161616161 6161616161616161616161616161616161616161
+        c: connect
+        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n
+        c: raw 1234567890
+        count kept
+            kept 50
+        b: connect echo
+            b: 101
+        b: bytes 0185 00000000 6161616161
+        count kept
+            kept 55
+        b: bytes 0086 00000000 616161616161
+            b: reset
+        count kept input-closed connections
+            kept 50 input-closed 1 connections 2
+        a: bytes 8081 00000000 62
+            a: text 41 bytes
+        c: raw 1234567890123456789012345678901234567890
+            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        count kept input-closed connections
+            kept 0 input-closed 1 connections 2
+        a: bytes 0183 00000000 616263
+        a: reset
+        count kept
+            kept 0
         ",
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! Steps 1 to 3 of the path. The receive buffer belongs to the reactor; only the unfinished tail of a frame is kept,
 //! and what follows while the connection is paused. Invariants: at most one frame plus one receive buffer is kept; a
-//! connection that may not go on is not read; a turn handles a bounded number of frames of one connection.
+//! connection that may not go on is not read; a turn handles a bounded number of frames of one connection; what all
+//! connections of the edge have unfinished stays within `pinned_bytes_max`.
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
@@ -54,7 +55,7 @@ impl Edge {
             return;
         }
         slot.clear(flag::PINGED);
-        let kept = slot.input;
+        let (kept, kept_bytes) = (slot.input, self.kept_bytes_of(index));
         self.stamp(index);
         if kept == NONE {
             let mut scan = HeadScan::new();
@@ -64,6 +65,31 @@ impl Edge {
             let mut input = std::mem::take(input);
             input.bytes.extend_from_slice(bytes);
             self.go_on(key, input);
+        }
+        self.count_kept(index, kept_bytes);
+    }
+
+    /// Bytes of unfinished frames, messages and bodies that a connection has sent.
+    pub(crate) fn kept_bytes_of(&self, index: u32) -> u64 {
+        let slot = &self.slots[index];
+        let input = self
+            .inputs
+            .get(slot.input)
+            .map_or(0, |input| input.bytes.len());
+        let state = self
+            .states
+            .get(slot.state)
+            .map_or(0, |state| state.kept_bytes());
+        (input + state) as u64
+    }
+
+    /// Together they are bounded; the connection that passes the bound is closed.
+    fn count_kept(&mut self, index: u32, before: u64) {
+        let after = self.kept_bytes_of(index);
+        self.kept_bytes = self.kept_bytes - before + after;
+        if after > before && self.kept_bytes > self.settings.limits.pinned_bytes_max {
+            self.statistics.input_closed += u64::from(!self.slots[index].is(flag::DEAD));
+            self.kill(index);
         }
     }
 
@@ -114,7 +140,9 @@ impl Edge {
             }
             if let Some(input) = self.inputs.get_mut(slot.input) {
                 let input = std::mem::take(input);
+                let kept_bytes = input.bytes.len() as u64 + self.kept_bytes_of(key.index);
                 self.go_on(key, input);
+                self.count_kept(key.index, kept_bytes);
             }
             if self.slots.get(key).is_none() {
                 continue;

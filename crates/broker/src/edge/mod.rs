@@ -112,6 +112,8 @@ pub struct Edge {
     holding: u32,
     dead: Vec<u32>,
     inputs: Slab<input::Input>,
+    /// Of unfinished frames, messages and bodies of all connections.
+    kept_bytes: u64,
     resumed: Vec<Key>,
     pub(crate) states: Slab<Box<State>>,
     subscriptions: Slab<subscriptions::Subscription>,
@@ -170,6 +172,7 @@ impl Edge {
             holding: 0,
             dead: Vec::new(),
             inputs: Slab::new(),
+            kept_bytes: 0,
             resumed: Vec::new(),
             states: Slab::new(),
             subscriptions: Slab::new(),
@@ -332,6 +335,7 @@ impl Edge {
             subscriptions: self.subscriptions.len() as u64,
             filters: self.filter_entries.len() as u64,
             pinned_bytes: self.pinned_bytes,
+            kept_bytes: self.kept_bytes,
             ..self.statistics
         }
     }
@@ -463,6 +467,7 @@ impl Edge {
         self.unsubscribe_all(index);
         self.release_outbox(index);
         self.forget_poll(index);
+        self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];
         match slot.protocol {
             Protocol::Native => self.statistics.native_sessions -= 1,

@@ -53,6 +53,10 @@ pub struct EdgeStatistics {
     pub written_bytes: u64,
     /// Bytes owned by blocked connections now.
     pub pinned_bytes: u64,
+    /// Bytes of unfinished frames, messages and bodies now.
+    pub kept_bytes: u64,
+    /// Connections closed because these were too many.
+    pub input_closed: u64,
 }
 
 impl std::ops::AddAssign for EdgeStatistics {
@@ -82,5 +86,7 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
         self.pinned_bytes += other.pinned_bytes;
+        self.kept_bytes += other.kept_bytes;
+        self.input_closed += other.input_closed;
     }
 }

@@ -40,6 +40,13 @@ pub(crate) struct Body {
     answer: Answer,
 }
 
+impl Body {
+    /// Bytes that have come.
+    pub fn bytes_count(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// A request that waits for its page of history.
 pub(crate) struct HistoryWait {
     topic: String,

@@ -32,6 +32,17 @@ pub(crate) enum State {
     Events(events::Events),
 }
 
+impl State {
+    /// Bytes of what is not complete yet.
+    pub fn kept_bytes(&self) -> usize {
+        match self {
+            State::Assembly(_, message) => message.len(),
+            State::Body(body) => body.bytes_count(),
+            _ => 0,
+        }
+    }
+}
+
 impl Edge {
     /// A plain subscription holds.
     pub(crate) fn tell_subscribed(&mut self, subscription: u32, grant: &Grant) {

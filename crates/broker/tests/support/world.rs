@@ -149,6 +149,8 @@ impl World {
                 "subscriptions" => sum.subscriptions,
                 "filters" => sum.filters,
                 "pinned" => sum.pinned_bytes,
+                "kept" => sum.kept_bytes,
+                "input-closed" => sum.input_closed,
                 "lagging" => sum.lagging,
                 "pages" => sum.pages,
                 "skipped" => sum.skipped,
