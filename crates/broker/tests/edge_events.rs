@@ -186,7 +186,6 @@ fn several_topics() {
         c: GET /events?topic=a&topic=b&topic=a
             c: 200 close stream
             c: retry 2000
-            c: id 7:0
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
@@ -263,7 +262,6 @@ fn filters() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"x/#\"}
-            c: id 7:0
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: id -,7:0,0
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}

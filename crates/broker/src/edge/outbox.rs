@@ -8,7 +8,7 @@ use super::Edge;
 use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
-use crate::mail::PartitionId;
+use crate::mail::{HomeId, PartitionId};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use stdx::blocks::List;
@@ -324,6 +324,23 @@ impl Edge {
             self.pinned_bytes -= owned.bytes as u64;
         }
         slot.owned = NONE;
+    }
+
+    /// What waits of a topic whose subscription ends is not sent: a new subscription to the same topic would be taken
+    /// for the one that has to read it again.
+    pub(crate) fn drop_places(&mut self, index: u32, home: HomeId, topic: u32) {
+        let mut list = std::mem::take(&mut self.slots[index].places);
+        let mut kept = List::new();
+        while let Some(place) = self.lists.pop_front(&mut list) {
+            let is_of_topic = matches!(
+                self.ring.origin(place),
+                Origin::Plain { home: of, index, .. } if of == home && index == topic
+            );
+            if !is_of_topic {
+                self.lists.push(&mut kept, place);
+            }
+        }
+        self.slots[index].places = kept;
     }
 
     /// The ring is about to forget everything before `limit`.

@@ -513,6 +513,10 @@ impl Edge {
             return;
         };
         let (index, next, previous) = (entry.connection, entry.next, entry.previous);
+        if !entry.is_filter() && entry.topic != NONE && !self.slots[index].places.is_empty() {
+            let (home, topic) = (entry.home, entry.topic);
+            self.drop_places(index, home, topic);
+        }
         match self.subscriptions.get_mut(previous) {
             None => self.slots[index].subscriptions = next,
             Some(previous) => previous.next = next,
@@ -601,7 +605,8 @@ impl Edge {
             let entry = &mut self.subscriptions[subscription];
             if entry.stage == Stage::Live {
                 entry.stage = Stage::Lagging;
-                entry.set_cursor(from);
+                // One that resumed on a lagging stream is ahead of it.
+                entry.set_cursor(from.max(entry.cursor()));
                 let index = entry.connection;
                 self.slots[index].set(flag::LAGGING);
                 self.touch(index);

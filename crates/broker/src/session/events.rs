@@ -190,14 +190,15 @@ impl Edge {
                 grant.position
             ),
         );
-        let id = self
-            .stream_cursor(index)
-            .unwrap_or_else(|| grant.position.to_string());
         if self.slots[index].is(flag::RAW) {
+            let id = grant.position.to_string();
             self.send_event(index, "crore.start", Some(&id), &data);
         } else {
-            // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it.
-            self.send_id(subscription, &id, grant.position.offset);
+            // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it. Nor
+            // is there one before all topics have begun: with a part of it a client would come back as a stranger.
+            if let Some(id) = self.stream_cursor(index) {
+                self.send_id(subscription, &id, grant.position.offset);
+            }
             self.send_event(index, "crore.start", None, &data);
         }
         if let Some(gap) = grant.gap {
@@ -208,10 +209,13 @@ impl Edge {
             self.deliver_retained(subscription, &record);
             // Its own position must not stay the last one that the client has seen.
             self.set_stream_cursor(index, number, grant.position);
-            let id = self
-                .stream_cursor(index)
-                .unwrap_or_else(|| grant.position.to_string());
-            self.send_id(subscription, &id, grant.position.offset);
+            let id = match self.slots[index].is(flag::RAW) {
+                true => Some(grant.position.to_string()),
+                false => self.stream_cursor(index),
+            };
+            if let Some(id) = id {
+                self.send_id(subscription, &id, grant.position.offset);
+            }
         }
     }
 
