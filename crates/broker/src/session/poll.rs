@@ -76,7 +76,15 @@ impl Edge {
 
     pub(super) fn poll_gap(&mut self, index: u32, gap: Gap) {
         if let Some(State::Poll(poll)) = self.state(index) {
-            poll.gap = poll.gap.or(Some(gap));
+            match &mut poll.gap {
+                _ if !poll.records.is_empty() => {
+                    // An answer tells of a gap before its first message only: it ends here, and the next begins with this one.
+                    poll.limit = poll.records.len() as u32;
+                    poll.more = true;
+                }
+                Some(known) => known.to = gap.to,
+                None => poll.gap = Some(gap),
+            }
         }
     }
 
