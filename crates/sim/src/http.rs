@@ -290,6 +290,9 @@ impl HttpClient {
             .oracle
             .note(id, || format!("<- {status} {}", short(&body)));
         let Some(asked) = self.asked.take() else {
+            if status == 408 {
+                return false; // it never said anything
+            }
             context
                 .oracle
                 .fail(id, format!("an answer to nothing: {status}"));
@@ -423,7 +426,10 @@ impl HttpClient {
                 }
             }
         }
-        self.last_event_id = decoder.last_event_id().to_owned();
+        // A new connection's decoder knows nothing of the ids before.
+        if !decoder.last_event_id().is_empty() {
+            self.last_event_id = decoder.last_event_id().to_owned();
+        }
         self.decoder = decoder;
         goes_on
     }
@@ -466,9 +472,17 @@ impl HttpClient {
                 let offset = value["position"]
                     .as_str()
                     .and_then(|text| text.rsplit(':').next()?.parse().ok());
+                let offset = offset.unwrap_or(0);
                 if !std::mem::replace(&mut self.has_begun[place], true) {
-                    let offset = offset.unwrap_or(0);
                     (run.from, run.cursor) = (offset, offset);
+                } else if value["complete"] == false {
+                    // Its exact bounds follow in an event of their own, unless the connection breaks before.
+                    run.take_hole(Hole {
+                        from: run.cursor,
+                        to: offset,
+                        reason: u8::MAX,
+                        told_at: 0,
+                    });
                 }
             }
             "crore.gap" => {
@@ -564,6 +578,10 @@ impl Client for HttpClient {
             self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
             self.act(context);
             self.peer.suffer(context);
+            if !self.peer.is_connected() {
+                self.lost(context);
+                return Some(self.peer.act_at_ms);
+            }
         }
         let before = self.peer.input.len();
         match self.peer.transfer(context) {

@@ -1131,16 +1131,15 @@ impl Client for NativeClient {
         }
         let was_connected = self.peer.is_connected();
         if was_connected {
-            if context.phase == Phase::Active || self.is_auditor {
-                if context.now_ms >= self.peer.act_at_ms {
-                    let pace = if self.is_auditor {
-                        0
-                    } else {
-                        context.plan.pace_ms
-                    };
-                    self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
-                    self.act(context);
-                }
+            let acts = context.phase == Phase::Active || self.is_auditor;
+            if acts && context.now_ms >= self.peer.act_at_ms {
+                let pace = if self.is_auditor {
+                    0
+                } else {
+                    context.plan.pace_ms
+                };
+                self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
+                self.act(context);
             }
         } else if context.now_ms >= self.peer.act_at_ms {
             self.connect(context);
