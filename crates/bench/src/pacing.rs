@@ -23,6 +23,17 @@ impl Pace {
         }
     }
 
+    /// The schedule begins anew now: what has come to be wanted after a pause was not due during it.
+    pub fn restart(&mut self, now_ns: u64) {
+        self.start_ns = now_ns;
+        self.next %= self.stride;
+    }
+
+    /// Whether there is a rate; without one everything is due at once.
+    pub fn is_paced(&self) -> bool {
+        self.rate > 0.0
+    }
+
     /// Takes the next event if it is due: its number over all workers, and its intended time.
     pub fn take(&mut self, now_ns: u64) -> Option<(u64, u64)> {
         let at = self.due_ns();
@@ -66,6 +77,11 @@ mod tests {
         assert_eq!(pace.take(5_000_000), Some((3, 3_001_000)));
         assert_eq!(pace.take(5_000_000), Some((4, 4_001_000)));
         assert_eq!(pace.take(5_000_000), None);
+        let mut pace = Pace::new(0, 1_000.0, 1, 3);
+        assert_eq!(pace.take(9_000_000), Some((1, 1_000_000)));
+        pace.restart(10_000_000);
+        assert_eq!(pace.take(11_000_000), Some((1, 11_000_000)));
+        assert_eq!(pace.take(11_000_000), None);
     }
 
     #[test]

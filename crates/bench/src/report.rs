@@ -30,6 +30,8 @@ pub struct Figures {
     pub connections: i64,
     /// Clients that there are to be.
     pub clients: u64,
+    /// Clients that there were to be so far, those included that were removed again.
+    pub clients_ever: u64,
     /// Clients that have received something so far.
     pub clients_with_data: u64,
     /// Connections established.
@@ -72,7 +74,8 @@ pub struct Figures {
     pub unacknowledged: u64,
     /// Publications that wait for one.
     pub inflight: i64,
-    /// Bytes on all interfaces of this machine per message received (or sent, for publishers); both directions.
+    /// Bytes on all interfaces of this machine per message received (or sent, for publishers), in both directions and
+    /// whoever they were for; on loopback each counts once.
     pub wire_bytes_per_message: Option<f64>,
     /// Processor seconds of this process.
     pub processor_s: f64,
@@ -96,6 +99,7 @@ pub struct Reporter {
     workload: &'static str,
     outputs: Outputs,
     clients: u64,
+    clients_ever: u64,
     started: Instant,
     last: Instant,
     processor_start: f64,
@@ -142,6 +146,7 @@ impl Reporter {
             workload,
             outputs,
             clients,
+            clients_ever: clients,
             started: now,
             last: now,
             processor_start: processor,
@@ -162,6 +167,7 @@ impl Reporter {
 
     /// The number of clients has changed.
     pub fn set_clients(&mut self, clients: u64) {
+        self.clients_ever += clients.saturating_sub(self.clients);
         self.clients = clients;
     }
 
@@ -216,6 +222,7 @@ impl Reporter {
             seconds,
             connections: total.connections,
             clients: self.clients,
+            clients_ever: self.clients_ever,
             clients_with_data: total.clients_with_data,
             connects: tally.connects,
             connect_rate: rate(tally.connects),
@@ -346,7 +353,7 @@ pub fn interval_more_text(figures: &Figures) -> String {
         parts.push(format!(
             "data from {} of {} clients",
             show_count(figures.clients_with_data),
-            show_count(figures.clients)
+            show_count(figures.clients_ever)
         ));
     }
     if let Some(bytes) = figures.wire_bytes_per_message {
@@ -427,7 +434,7 @@ pub fn summary_text(figures: &Figures) -> String {
             format!(
                 "{} of {} clients",
                 show_count(figures.clients_with_data),
-                show_count(figures.clients)
+                show_count(figures.clients_ever)
             ),
         );
     }
@@ -473,7 +480,9 @@ pub fn summary_text(figures: &Figures) -> String {
     if let Some(bytes) = figures.wire_bytes_per_message {
         row(
             "wire",
-            format!("{bytes:.0} bytes per message on all interfaces, both directions"),
+            format!(
+                "{bytes:.0} bytes per message on all interfaces of this machine, whoever they were for"
+            ),
         );
     }
     row("processor", format!("{:.1} s", figures.processor_s));
@@ -571,6 +580,7 @@ mod tests {
             seconds: 2.0,
             connections: 9_999,
             clients: 10_000,
+            clients_ever: 10_000,
             connects: 10_000,
             connect_rate: 5_000.0,
             connecting_s: 2.0,

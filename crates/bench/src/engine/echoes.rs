@@ -149,6 +149,9 @@ impl Protocol for Echoes {
     fn resize(&mut self, clients: u32) {
         self.clients.truncate(clients as usize);
         self.cursor = 0;
+        if clients == 0 {
+            self.next_ns = 0; // whoever comes later was not to ping meanwhile
+        }
     }
 
     fn wake_ns(&self) -> Option<u64> {

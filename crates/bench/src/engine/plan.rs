@@ -65,10 +65,7 @@ impl Plan {
             .descriptors_max
             .saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS)
             .max(1);
-        if machine.has_private_tables {
-            // More threads than cores are cheap here, and each brings a table.
-            plan.threads = plan.threads.max(plan.clients.div_ceil(per_table));
-        } else {
+        if !machine.has_private_tables {
             plan.limit(
                 per_table.saturating_sub(plan.threads * u64::from(RESERVE)).max(1),
                 "the descriptor limit (ulimit -n) holds for all threads together, as private tables are refused here",
@@ -82,6 +79,10 @@ impl Plan {
             machine.available_bytes / 10 * 9 / CONNECTION_BYTES,
             "the machine has no more memory for sockets of about 4.5 KB each",
         );
+        if machine.has_private_tables {
+            // More threads than cores are cheap here, and each brings a table.
+            plan.threads = plan.threads.max(plan.clients.div_ceil(per_table));
+        }
         plan.threads = plan.threads.min(plan.clients.max(1));
         plan
     }
@@ -145,6 +146,15 @@ mod tests {
             },
             100_000,
             (28_232, 2, 1),
+        );
+        // No more threads than the clients that are left need.
+        check(
+            Machine {
+                ports: 2_000,
+                ..small
+            },
+            1_000_000,
+            (2_000, 3, 1),
         );
         check(
             Machine {

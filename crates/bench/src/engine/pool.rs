@@ -427,6 +427,12 @@ impl<P: Protocol> Pool<P> {
             let Some((_, at)) = self.worker.connect_pace.take(self.now_ns) else {
                 return;
             };
+            // As fast as it goes: a connect is meant to begin when it can.
+            let at = if self.worker.connect_pace.is_paced() {
+                at
+            } else {
+                self.now_ns
+            };
             let place = self.next_place;
             self.next_place += 1;
             if place as usize == self.slots.len() {
@@ -506,6 +512,9 @@ impl<P: Protocol> Pool<P> {
         let Some(wish) = self.worker.shared.wish.take() else {
             return;
         };
+        if self.next_place >= self.wanted {
+            self.worker.connect_pace.restart(self.now_ns);
+        }
         self.wanted = wish.clients.min(self.worker.clients_max);
         // Those who go and those who come in their places may have different routes.
         let kept = wish.kept.min(self.wanted);
