@@ -196,6 +196,16 @@ impl Served {
         answer
     }
 
+    /// Until the operators' port shows it.
+    fn wait_for_metric(&self, line: &str) {
+        let metrics = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let began = Instant::now();
+        while !Served::ask(&self.operators, metrics).contains(line) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{line}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn signal(&self, name: &str) {
         let number = self.child.id().to_string();
         assert!(
@@ -270,13 +280,12 @@ fn signals_end_it_after_a_drain() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let mut served = Served::start(&["--set", "node.drain_window=1h"]);
-    // Somebody stays, so that the drain lasts.
+    // Somebody is in the middle of a publish, so that the drain lasts.
     let mut stays = TcpStream::connect(&served.clients).unwrap();
-    stays.write_all(b"GET /echo HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").unwrap();
-    let mut head = [0; 12];
-    stays.read_exact(&mut head).unwrap();
-    assert_eq!(&head, b"HTTP/1.1 101");
+    stays
+        .write_all(b"POST /topics/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nunfi")
+        .unwrap();
+    served.wait_for_metric("\ncrore_connections 1\n");
     served.signal("TERM");
     let drains = served.lines.next().unwrap().unwrap();
     assert!(drains.contains("drains"), "{drains}");
