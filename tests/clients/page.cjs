@@ -1,6 +1,8 @@
 // A headless Chromium on the live page, steered by playwright-core: what a person would do and see.
-// Usage: page.cjs OPERATORS_URL. Prints `{"watching":true}` when the page is live, then expects a message
-// `from elsewhere` on the topic `demo/elsewhere`, and publishes one itself by hand.
+// Usage: page.cjs OPERATORS_URL [LINK_URL]. Prints `{"watching":true}` when the page is live, then expects a message
+// `from elsewhere` on the topic `demo/elsewhere`, and publishes one itself by hand. With LINK_URL, another way to the
+// clients' port, it prints `{"seen":true}` after that message, expects that the link is cut, prints
+// `{"reconnecting":true}`, and expects the gap to be shown once the link is mended.
 "use strict";
 
 const assert = require("node:assert");
@@ -9,7 +11,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
 
-const url = process.argv[2];
+const [url, link] = process.argv.slice(2);
 const TIMEOUT_MS = 30_000;
 const ARGUMENTS = [
   "--disable-quic",
@@ -59,6 +61,24 @@ async function visit(page) {
   assert.deepStrictEqual(unexpected, []);
 }
 
+async function visitByLink(page) {
+  await page.route("**/page.json", async (route) => {
+    const facts = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...facts, clients: link } });
+  });
+  await page.goto(url);
+  await page.locator('#state[data-state="live"]').waitFor();
+  console.log(JSON.stringify({ watching: true }));
+  await page.locator("#rows li", { hasText: "from elsewhere" }).waitFor();
+  assert.equal(await page.textContent("#gaps"), "0");
+  console.log(JSON.stringify({ seen: true }));
+  await page.locator('#state[data-state="waiting"]').waitFor();
+  console.log(JSON.stringify({ reconnecting: true }));
+  await page.locator("#rows li.note", { hasText: "Gap" }).waitFor();
+  await page.locator('#gap-box[data-alarm="yes"] #gaps', { hasText: "1" }).waitFor();
+  await page.locator('#state[data-state="live"]').waitFor();
+}
+
 (async () => {
   const profile = fs.mkdtempSync(path.join(os.tmpdir(), "crore-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {
@@ -66,10 +86,12 @@ async function visit(page) {
     chromiumSandbox: false,
     headless: true,
     args: ARGUMENTS,
+    // The page's policy knows the node's own address only.
+    bypassCSP: link !== undefined,
   });
   try {
     context.setDefaultTimeout(TIMEOUT_MS);
-    await visit(await context.newPage());
+    await (link === undefined ? visit : visitByLink)(await context.newPage());
   } finally {
     await context.close();
     fs.rmSync(profile, { recursive: true, force: true });

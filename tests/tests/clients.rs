@@ -91,6 +91,22 @@ fn the_live_page_in_a_browser() {
     page.end_within(Duration::from_secs(90)).assert_success();
 }
 
+/// What is published while a link is broken is not recovered for a filter: the page says so.
+#[test]
+fn the_live_page_shows_a_gap() {
+    let server = Server::start();
+    let proxy = Proxy::to(&server.clients);
+    let link = format!("http://{}", proxy.address);
+    let mut page = Process::start(&mut node("page.cjs", &[&server.operators_url("/"), &link]));
+    assert_eq!(page.json(), json!({ "watching": true }));
+    publish(&server.url("/topics/demo/elsewhere"), "from elsewhere");
+    assert_eq!(page.json(), json!({ "seen": true }));
+    proxy.cut();
+    assert_eq!(page.json(), json!({ "reconnecting": true }));
+    proxy.mend();
+    page.end_within(Duration::from_secs(90)).assert_success();
+}
+
 /// Starts npm's `eventsource` and waits until it is subscribed.
 fn event_source(url: &str) -> Process {
     let names = [
