@@ -187,8 +187,8 @@ fn several_topics() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
-            c: id 7:0,0
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0,0
         b: publish 0 a one type text/plain tag k v
             c: event id 7:1,0 {\"topic\":\"a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"content_type\":\"text/plain\",\"tags\":{\"k\":\"v\"},\"data\":\"one\"}
         b: publish 0 b two retain
@@ -202,8 +202,8 @@ fn several_topics() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
-            c: id 7:1,4
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
+            c: id 7:1,4
             c: event id 7:4,4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         c: reset
@@ -238,8 +238,8 @@ fn several_topics() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
-            c: id 7:1,4
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
+            c: id 7:1,4
             c: event id 7:1,2 {\"topic\":\"b\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"retained\":true,\"data\":\"two\"}
             c: id 7:1,4
             c: event id 7:4,4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
@@ -263,8 +263,8 @@ fn filters() {
             c: retry 2000
             c: event crore.start {\"topic\":\"x/#\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
-            c: id -,7:0,0
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
+            c: id -,7:0,0
         b: publish 0 x/1 one
             c: event id -,7:0,1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             c: event {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
@@ -321,8 +321,8 @@ fn refused_streams() {
             c: retry 2000
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
-            c: id -,7:1,-
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
+            c: id -,7:1,-
         b: publish 0 a y
             c: event id -,7:2,- {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
         d: connect
@@ -362,8 +362,8 @@ fn drain() {
         d: GET /events?topic=a
             d: 200 close stream
             d: retry 2000
-            d: id 7:0
             d: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
+            d: id 7:0
         d: block
         drain 1000
             c: retry 1

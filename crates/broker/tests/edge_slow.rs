@@ -426,8 +426,8 @@ fn composite_streams_lag() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
-            c: id 7:0,0
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0,0
         c: block
         b: flood a 1..3
         b: flood b 4..5
@@ -475,8 +475,8 @@ fn a_late_start_in_a_composite_stream() {
         c: GET /events?topic=x/1&topic=x/2&topic=x/3 | Last-Event-ID: 7:0,0,0
             c: 200 close stream
             c: retry 2000
-            c: id 7:0,0,0
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0,0,0
         c: block
         b: flood x/1 1..1
         b: flood x/1 2..3
@@ -787,8 +787,8 @@ fn a_gap_of_the_stream() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"x/#\"}
-            c: id 7:0,-
             c: event crore.start {\"topic\":\"news\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0,-
         letters stop
         b: flood news 1..20 size 50
         b: flood x/1 21..30 size 50

@@ -196,10 +196,11 @@ impl Edge {
         } else {
             // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it. Nor
             // is there one before all topics have begun: with a part of it a client would come back as a stranger.
+            // It comes behind the event that says what is missing before it.
+            self.send_event(index, "crore.start", None, &data);
             if let Some(id) = self.stream_cursor(index) {
                 self.send_id(subscription, &id, grant.position.offset);
             }
-            self.send_event(index, "crore.start", None, &data);
         }
         if let Some(gap) = grant.gap {
             self.statistics.gaps += 1;
