@@ -36,6 +36,7 @@ use std::fmt::Write;
 
 /// Runs a script on one edge and one home with a log of one partition and large limits.
 #[track_caller]
+#[allow(dead_code, reason = "not every test program needs it")]
 pub fn check(script: &str) {
     check_with(|_| {}, script);
 }
