@@ -229,7 +229,26 @@ fn keep_alive() {
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\nx
         time +30s
-            c: reset
+            c: 408 close request_timeout
+            c: closed
+        c: connect
+        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\n1
+        time +10s
+        c: raw 2
+        time +10s
+        c: raw 3
+        time +10s
+            c: 408 close request_timeout
+            c: closed
+        c: connect
+        c: GET /topics/b
+            c: 200 {\"topic\":\"b\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
+        c: raw GET /topi
+        time +15s
+        c: raw cs/
+        time +15s
+            c: 408 close request_timeout
+            c: closed
         c: connect
         c: GET /nowhere
             c: 404 not_found

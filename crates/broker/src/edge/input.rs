@@ -55,8 +55,13 @@ impl Edge {
             return;
         }
         slot.clear(flag::PINGED);
-        let (kept, kept_bytes) = (slot.input, self.kept_bytes_of(index));
-        self.stamp(index);
+        let kept = slot.input;
+        // The bytes of one HTTP request count as one sign of life, or a peer that drips them would keep its place.
+        let is_in_request = slot.protocol == Protocol::Http && (kept != NONE || slot.state != NONE);
+        let kept_bytes = self.kept_bytes_of(index);
+        if !is_in_request {
+            self.stamp(index);
+        }
         if kept == NONE {
             let mut scan = HeadScan::new();
             let (consumed, needs) = self.drive(index, bytes, &mut scan);

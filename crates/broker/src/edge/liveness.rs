@@ -131,13 +131,14 @@ impl Edge {
                     self.send_private(index, b":\n\n");
                 }
             }
-            // Between requests.
-            Protocol::Http if is_idle && !slot.is(flag::STARTING) && slot.state == NONE => {
-                self.close(index);
-            }
-            // A request's body that stands still.
-            Protocol::Http if is_idle && !slot.is(flag::PAUSED | flag::STARTING) => {
-                self.kill(index);
+            Protocol::Http if is_idle && !slot.is(flag::STARTING | flag::PAUSED) => {
+                if slot.input == NONE && slot.state == NONE {
+                    self.close(index);
+                } else {
+                    // A head or a body that stands still, or drips.
+                    self.statistics.handshake_timeouts += 1;
+                    self.handshake_timed_out(index);
+                }
             }
             _ => {}
         }

@@ -506,6 +506,7 @@ impl Edge {
     }
 
     fn finish_answer(&mut self, index: u32, keep_alive: bool) {
+        self.stamp(index);
         if keep_alive {
             self.resume(index)
         } else {
@@ -513,7 +514,7 @@ impl Edge {
         }
     }
 
-    /// The first request, or HELLO behind it, did not come in time.
+    /// A request, or HELLO behind it, did not come in time.
     pub(crate) fn handshake_timed_out(&mut self, index: u32) {
         if self.slots[index].protocol == Protocol::NativeStart {
             return self.close_native(index, CloseCode::HandshakeTimeout);
