@@ -1,0 +1,179 @@
+//! Event streams as a client follows them, and how it comes back.
+
+use super::{Asked, HttpClient, Kind, hole_of, take};
+use crate::client::Context;
+use crate::oracle::Hole;
+use serde_json::Value;
+use wire::codec::Step;
+use wire::http::event_stream::{EventStreamDecoder, Item};
+
+impl HttpClient {
+    pub(super) fn follow(&mut self, context: &mut Context<'_>) {
+        let mut head = match self.kind {
+            Kind::Raw => format!(
+                "GET /topics/{} HTTP/1.1\r\n",
+                context.plan.topics[self.runs[0].topic]
+            ),
+            _ => {
+                let names = self
+                    .runs
+                    .iter()
+                    .map(|run| format!("topic={}", context.plan.topics[run.topic]));
+                format!(
+                    "GET /events?{} HTTP/1.1\r\n",
+                    names.collect::<Vec<_>>().join("&")
+                )
+            }
+        };
+        head.push_str("Accept: text/event-stream\r\n");
+        if !self.last_event_id.is_empty() {
+            head.push_str(&format!("Last-Event-ID: {}\r\n", self.last_event_id));
+            self.resume_from_id();
+        } else {
+            // Nothing had an id yet: it begins anew.
+            for (run, has_begun) in self.runs.iter_mut().zip(&mut self.has_begun) {
+                run.seen.clear();
+                run.holes.clear();
+                *has_begun = false;
+            }
+        }
+        self.request(context, &head, &[], Asked::Stream);
+    }
+
+    /// What came after the last event with an id will come again.
+    pub(super) fn resume_from_id(&mut self) {
+        let offsets: Vec<Option<u64>> = self
+            .last_event_id
+            .split(',')
+            .map(|part| {
+                part.rsplit(':')
+                    .next()
+                    .and_then(|offset| offset.parse().ok())
+            })
+            .collect();
+        for (run, offset) in self.runs.iter_mut().zip(offsets) {
+            if let Some(offset) = offset {
+                run.seen.retain(|seen| *seen <= offset);
+                run.holes.retain(|hole| hole.from < offset);
+                for hole in &mut run.holes {
+                    hole.to = hole.to.min(offset);
+                }
+                run.cursor = offset;
+            }
+        }
+    }
+
+    pub(super) fn on_stream(&mut self, context: &mut Context<'_>, input: &[u8]) -> bool {
+        let mut decoder = std::mem::replace(&mut self.decoder, EventStreamDecoder::new(1));
+        let mut at = 0;
+        let mut goes_on = true;
+        while goes_on && at < input.len() {
+            match decoder.decode(&input[at..]) {
+                Ok(Step::Done { value, consumed }) => {
+                    at += consumed;
+                    if let Item::Event(event) = value {
+                        goes_on = self.on_stream_event(
+                            context,
+                            event.event,
+                            event.last_event_id,
+                            event.data,
+                        );
+                    }
+                }
+                Ok(Step::More { .. }) => break,
+                Err(error) => {
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("not an event stream: {error:?}"));
+                    goes_on = false;
+                }
+            }
+        }
+        // A new connection's decoder knows nothing of the ids before.
+        if !decoder.last_event_id().is_empty() {
+            self.last_event_id = decoder.last_event_id().to_owned();
+        }
+        self.decoder = decoder;
+        goes_on
+    }
+
+    pub(super) fn on_stream_event(
+        &mut self,
+        context: &mut Context<'_>,
+        name: &str,
+        last_id: &str,
+        data: &str,
+    ) -> bool {
+        let id = self.peer.id;
+        context.oracle.note(id, || {
+            format!("<- {name} [{last_id}] {}", &data[..data.len().min(100)])
+        });
+        let is_raw = self.kind == Kind::Raw;
+        let value: Value = match is_raw && name == "message" {
+            true => Value::Null,
+            false => serde_json::from_str(data).unwrap_or(Value::Null),
+        };
+        let place = match is_raw {
+            true => Some(0),
+            false => value["topic"].as_str().and_then(|topic| {
+                let topic = context.plan.topic(topic)?;
+                self.runs.iter().position(|run| run.topic == topic)
+            }),
+        };
+        let Some(place) = place else {
+            if name == "crore.caught_up" {
+                return true;
+            }
+            context
+                .oracle
+                .fail(id, format!("{name} for no topic: {data}"));
+            return false;
+        };
+        let run = &mut self.runs[place];
+        match name {
+            "crore.start" => {
+                let offset = value["position"]
+                    .as_str()
+                    .and_then(|text| text.rsplit(':').next()?.parse().ok());
+                let offset = offset.unwrap_or(0);
+                if !std::mem::replace(&mut self.has_begun[place], true) {
+                    (run.from, run.cursor) = (offset, offset);
+                } else if value["complete"] == false {
+                    // Its exact bounds follow in an event of their own, unless the connection breaks before.
+                    run.take_hole(Hole {
+                        from: run.cursor,
+                        to: offset,
+                        reason: u8::MAX,
+                        told_at: 0,
+                    });
+                }
+            }
+            "crore.gap" => {
+                if let Some(hole) = hole_of(&value["gap"], context.oracle.moment) {
+                    run.take_hole(hole);
+                }
+            }
+            "message" => {
+                let (offset, payload) = match is_raw {
+                    true => (
+                        last_id
+                            .rsplit(':')
+                            .next()
+                            .and_then(|text| text.parse().ok()),
+                        data,
+                    ),
+                    false => (
+                        value["offset"].as_u64(),
+                        value["data"].as_str().unwrap_or_default(),
+                    ),
+                };
+                take(context, run, offset.unwrap_or(0), payload);
+            }
+            "crore.error" if context.plan.lossless => {
+                context.oracle.fail(id, format!("{name}: {data}"))
+            }
+            _ => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,298 @@
+//! What a native client does: subscribing, publishing, asking, by chance or as the auditor.
+
+use super::{NativeClient, Plain, SUBSCRIPTIONS_MAX, Stage, Todo, Waiting, Wide, draw_padding};
+use crate::client::{Context, Phase};
+use crate::oracle::{FilterRun, Run};
+use crate::plan::EPOCH;
+use wire::native::{
+    Attributes, ClientFrame, History, Position, Start, Subscribe, SubscribeItem, SubscribeRequest,
+    Tag, Unsubscribe, encode_publish_head,
+};
+
+impl NativeClient {
+    pub(super) fn act(&mut self, context: &mut Context<'_>) {
+        if self.is_auditor {
+            return self.audit(context);
+        }
+        let topics = context.plan.topics.len() as u64;
+        let topic = self.peer.random.below(topics) as usize;
+        match self.peer.random.below(100) {
+            0..=29 => self.subscribe(context, topic),
+            30..=34 => self.subscribe_filter(context),
+            35..=41 => self.unsubscribe(context),
+            42..=47 => self.ask_history(context, topic),
+            48..=50 => self.frame(&ClientFrame::Ping(7)),
+            _ => {
+                for _ in 0..1 + self.peer.random.below(4) {
+                    self.publish(context, topic);
+                }
+            }
+        }
+        self.peer.suffer(context);
+    }
+
+    pub(super) fn audit(&mut self, context: &mut Context<'_>) {
+        if context.phase == Phase::Active || self.requests.len() > 8 {
+            return;
+        }
+        match self.todo.pop_front() {
+            Some(Todo::Marker(topic)) => {
+                let (id, payload) = context.oracle.publication(context.plan, topic, 0);
+                self.send_publication(context, id, &payload, true, false);
+            }
+            Some(Todo::Audit(topic, position)) => {
+                self.send_history(context, topic, false, position, true);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn subscribe(&mut self, context: &mut Context<'_>, topic: usize) {
+        let taken = self.plain.values().any(|plain| plain.run.topic == topic);
+        if taken || self.plain.len() >= SUBSCRIPTIONS_MAX {
+            return;
+        }
+        let number = self.next_number();
+        let partition = context.plan.partition(topic);
+        let floor = context.oracle.floor(partition);
+        let since = |offset| {
+            Start::Since(Position {
+                epoch: EPOCH,
+                offset,
+            })
+        };
+        let random = &mut self.peer.random;
+        let start = match random.below(10) {
+            0..=2 => Start::Live,
+            3 | 4 => since(random.between(0, floor)),
+            5 | 6 => Start::Last([0, 1, 3, 50][random.below(4) as usize]),
+            7 => Start::Snapshot,
+            8 => since(floor + 1_000_000),
+            _ => Start::Since(Position {
+                epoch: EPOCH - 3,
+                offset: random.below(100),
+            }),
+        };
+        let credit = random.chance(0.3).then(|| random.between(1, 5) as u32);
+        let fail_on_gap = random.chance(0.1);
+        self.plain.insert(
+            number,
+            Plain {
+                run: Run {
+                    client: self.peer.id,
+                    topic,
+                    ..Run::default()
+                },
+                stage: Stage::Absent,
+                start,
+                fail_on_gap,
+                credit,
+                has_cursor: false,
+                gap_due: None,
+                is_snapshot: false,
+                has_begun: false,
+            },
+        );
+        self.ask_plain(context, number);
+    }
+
+    /// Asks for a subscription, for the first time or from its cursor.
+    pub(super) fn ask_plain(&mut self, context: &mut Context<'_>, number: u32) {
+        let Some(plain) = self.plain.get_mut(&number) else {
+            return;
+        };
+        let partition = context.plan.partition(plain.run.topic);
+        let start = match plain.has_cursor {
+            true => Start::Since(Position {
+                epoch: EPOCH,
+                offset: plain.run.cursor,
+            }),
+            false => plain.start,
+        };
+        plain.stage = Stage::Asked;
+        plain.has_begun = false;
+        if !plain.has_cursor {
+            let floor = context.oracle.floor(partition);
+            plain.run.wanted_newest = match start {
+                Start::Last(count) => Some((count as usize, floor)),
+                _ => None,
+            };
+        }
+        let topic = &context.plan.topics[plain.run.topic];
+        let item = SubscribeItem::new(
+            number,
+            SubscribeRequest {
+                fail_on_gap: plain.fail_on_gap,
+                replay_credit: plain.credit,
+                ..SubscribeRequest::new(topic, start)
+            },
+        );
+        let credit = plain.credit;
+        context.oracle.note(self.peer.id, || {
+            format!("subscribes {number} to {topic} from {start:?}, credit {credit:?}")
+        });
+        self.frame(&ClientFrame::Subscribe(Subscribe {
+            items: (&[item]).into(),
+        }));
+    }
+
+    pub(super) fn subscribe_filter(&mut self, context: &mut Context<'_>) {
+        let filter = self.peer.random.below(context.plan.filters.len() as u64) as usize;
+        if self.wide.values().any(|wide| wide.run.filter == filter) {
+            return;
+        }
+        let number = self.next_number();
+        let run = FilterRun {
+            client: self.peer.id,
+            filter,
+            ..FilterRun::default()
+        };
+        self.wide.insert(
+            number,
+            Wide {
+                run,
+                stage: Stage::Absent,
+            },
+        );
+        self.ask_wide(context, number);
+    }
+
+    pub(super) fn ask_wide(&mut self, context: &mut Context<'_>, number: u32) {
+        let Some(wide) = self.wide.get_mut(&number) else {
+            return;
+        };
+        wide.stage = Stage::Asked;
+        let filter = &context.plan.filters[wide.run.filter];
+        context.oracle.note(self.peer.id, || {
+            format!("subscribes {number} to filter {filter}")
+        });
+        let item = SubscribeItem::new(number, SubscribeRequest::new(filter, Start::Live));
+        self.frame(&ClientFrame::Subscribe(Subscribe {
+            items: (&[item]).into(),
+        }));
+    }
+
+    pub(super) fn unsubscribe(&mut self, context: &mut Context<'_>) {
+        let live = |stage: Stage| matches!(stage, Stage::Live | Stage::Replaying);
+        let plain = self
+            .plain
+            .iter()
+            .filter(|(_, plain)| live(plain.stage))
+            .map(|(number, _)| *number);
+        let wide = self
+            .wide
+            .iter()
+            .filter(|(_, wide)| live(wide.stage))
+            .map(|(number, _)| *number);
+        let numbers: Vec<u32> = plain.chain(wide).collect();
+        if numbers.is_empty() {
+            return;
+        }
+        let number = numbers[self.peer.random.below(numbers.len() as u64) as usize];
+        if let Some(plain) = self.plain.get_mut(&number) {
+            plain.stage = Stage::Ending;
+        }
+        if let Some(wide) = self.wide.get_mut(&number) {
+            wide.stage = Stage::Ending;
+        }
+        context
+            .oracle
+            .note(self.peer.id, || format!("unsubscribes {number}"));
+        self.frame(&ClientFrame::Unsubscribe(Unsubscribe {
+            subscriptions: (&[number]).into(),
+        }));
+    }
+
+    pub(super) fn ask_history(&mut self, context: &mut Context<'_>, topic: usize) {
+        let floor = context.oracle.floor(context.plan.partition(topic));
+        let random = &mut self.peer.random;
+        let reverse = random.chance(0.5);
+        let position = random.chance(0.6).then(|| random.between(1, floor.max(1)));
+        self.send_history(context, topic, reverse, position, false);
+    }
+
+    pub(super) fn send_history(
+        &mut self,
+        context: &mut Context<'_>,
+        topic: usize,
+        reverse: bool,
+        position: Option<u64>,
+        audit: bool,
+    ) {
+        let request = self.next_number();
+        let records_max = if audit {
+            0
+        } else {
+            self.peer.random.below(6) as u32
+        };
+        context.oracle.note(self.peer.id, || {
+            format!("asks {request} for history of topic {topic}, reverse {reverse}, beyond {position:?}")
+        });
+        self.frame(&ClientFrame::History(History {
+            request,
+            topic: &context.plan.topics[topic],
+            reverse,
+            position: position.map(|offset| Position {
+                epoch: EPOCH,
+                offset,
+            }),
+            records_max,
+            bytes_max: 0,
+        }));
+        self.requests.insert(
+            request,
+            Waiting::History {
+                topic,
+                reverse,
+                position,
+                audit,
+                asked_at: context.oracle.moment,
+            },
+        );
+    }
+
+    pub(super) fn publish(&mut self, context: &mut Context<'_>, topic: usize) {
+        let padding = draw_padding(&mut self.peer.random, context.plan);
+        let (id, payload) = context.oracle.publication(context.plan, topic, padding);
+        let acknowledge = self.peer.random.chance(0.8);
+        let retain = self.peer.random.chance(context.plan.retain);
+        self.send_publication(context, id, &payload, acknowledge, retain);
+    }
+
+    pub(super) fn send_publication(
+        &mut self,
+        context: &mut Context<'_>,
+        id: usize,
+        payload: &[u8],
+        acknowledge: bool,
+        retain: bool,
+    ) {
+        let request = if acknowledge { self.next_number() } else { 0 };
+        let topic = &context.plan.topics[context.oracle.publications[id].topic];
+        let tags = [Tag {
+            key: "id",
+            value: "x",
+        }];
+        let attributes = if self.peer.random.chance(0.1) {
+            Attributes {
+                content_type: Some("text/plain"),
+                tags: tags.as_slice().into(),
+            }
+        } else {
+            Attributes::default()
+        };
+        let mut bytes = Vec::new();
+        encode_publish_head(request, topic, retain, &attributes, &mut bytes);
+        bytes.extend_from_slice(payload);
+        context.oracle.note(self.peer.id, || {
+            format!(
+                "publishes {id} to {topic} as request {request}, {} bytes",
+                payload.len()
+            )
+        });
+        self.binary(&bytes);
+        if acknowledge {
+            self.requests.insert(request, Waiting::Publication(id));
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! What a native client makes of the node's frames.
+
+use super::{MESSAGE_BYTES_MAX, NativeClient, Stage, Todo, Waiting};
+use crate::client::Context;
+use crate::oracle::{Hole, Oracle, matches};
+use crate::plan::EPOCH;
+use wire::codec::Step;
+use wire::http::HeadLimits;
+use wire::http::response::Response;
+use wire::native::{
+    ClientFrame, Credit, ErrorCode, ErrorFrame, HistoryPage, Position, Reference, Retained,
+    ServerFrame, Start, Subscribed,
+};
+use wire::websocket::Role;
+use wire::websocket::message::Event;
+
+impl NativeClient {
+    /// Takes what has come apart. False when the connection is over.
+    pub(super) fn understand(&mut self, context: &mut Context<'_>) -> bool {
+        let mut input = std::mem::take(&mut self.peer.input);
+        let mut consumed = 0;
+        let mut goes_on = true;
+        if !self.is_open {
+            match Response::decode(&input, &mut self.scan, &HeadLimits::default(), "GET") {
+                Ok(Step::Done {
+                    value,
+                    consumed: head,
+                }) => {
+                    if let Err(refusal) = self.handshake().check_response(&value) {
+                        context
+                            .oracle
+                            .fail(self.peer.id, format!("handshake refused: {refusal}"));
+                        return false;
+                    }
+                    self.is_open = true;
+                    consumed = head;
+                }
+                Ok(Step::More { .. }) => {}
+                Err(error) => {
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("answer to the handshake: {error}"));
+                    return false;
+                }
+            }
+        }
+        let mut assembly = std::mem::take(&mut self.assembly);
+        while self.is_open && goes_on && consumed < input.len() {
+            let step = self.assembler.decode(
+                &mut input[consumed..],
+                Role::Client,
+                MESSAGE_BYTES_MAX,
+                &mut assembly,
+            );
+            match step {
+                Ok(Step::More { .. }) => break,
+                Ok(Step::Done {
+                    value,
+                    consumed: taken,
+                }) => {
+                    consumed += taken;
+                    goes_on = self.on_event(context, value);
+                }
+                Err(error) => {
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("not WebSocket: {error}"));
+                    goes_on = false;
+                }
+            }
+        }
+        self.assembly = assembly;
+        input.drain(..consumed);
+        self.peer.input = input;
+        goes_on
+    }
+
+    pub(super) fn on_event(&mut self, context: &mut Context<'_>, event: Event<'_>) -> bool {
+        match event {
+            Event::Binary(bytes) => match ServerFrame::decode(bytes) {
+                Ok(frame) => {
+                    context
+                        .oracle
+                        .note(self.peer.id, || format!("<- {}", short(&frame)));
+                    self.on_frame(context, frame);
+                    true
+                }
+                Err(error) => {
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("not a frame: {error}"));
+                    false
+                }
+            },
+            Event::Close(close) => {
+                let code = close.code.map_or(1005, |code| code.0);
+                context
+                    .oracle
+                    .note(self.peer.id, || format!("<- close {code}"));
+                if !client::session::close_code_reconnects(u32::from(code)) {
+                    context.oracle.fail(
+                        self.peer.id,
+                        format!("closed with {code}: {}", close.reason),
+                    );
+                }
+                false
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn on_frame(&mut self, context: &mut Context<'_>, frame: ServerFrame<'_>) {
+        let id = self.peer.id;
+        if !self.is_welcome && !matches!(frame, ServerFrame::Welcome(_)) {
+            return context
+                .oracle
+                .fail(id, format!("before WELCOME: {}", short(&frame)));
+        }
+        match frame {
+            ServerFrame::Welcome(_) => self.is_welcome = true,
+            ServerFrame::Subscribed(subscribed) => self.on_subscribed(context, subscribed),
+            ServerFrame::Unsubscribed(frame) => {
+                if frame.code != 0 {
+                    context
+                        .oracle
+                        .fail(id, format!("unsubscribed with {}", frame.code));
+                }
+                if let Some(plain) = self.plain.remove(&frame.subscription) {
+                    self.aliases
+                        .retain(|_, number| *number != frame.subscription);
+                    context.oracle.keep_run(plain.run);
+                } else if self.wide.remove(&frame.subscription).is_none() {
+                    context
+                        .oracle
+                        .fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
+                }
+            }
+            ServerFrame::Message(message) => {
+                let Some(number) = self.aliases.get(&message.alias) else {
+                    return context.oracle.fail(
+                        id,
+                        format!("message for alias {}, which is nobody's", message.alias),
+                    );
+                };
+                let Some(plain) = self.plain.get_mut(number) else {
+                    return;
+                };
+                let topic = plain.run.topic;
+                let (offset, prev) = (message.offset, message.prev);
+                if !context.oracle.delivered(
+                    context.plan,
+                    id,
+                    topic,
+                    offset,
+                    Some(prev),
+                    message.payload,
+                ) {
+                    return;
+                }
+                if !plain.has_cursor
+                    && message.retained == Retained::Yes
+                    && !plain.has_begun
+                    && plain.start == Start::Snapshot
+                {
+                    plain.is_snapshot = true;
+                }
+                if let Err(text) = plain.on_message(offset, prev) {
+                    let topic = &context.plan.topics[topic];
+                    context
+                        .oracle
+                        .fail(id, format!("subscription {number} to {topic}: {text}"));
+                }
+                if let Some(credit) = plain.credit
+                    && plain.stage == Stage::Replaying
+                {
+                    let (number, messages) = (
+                        *number,
+                        self.peer.random.between(0, u64::from(credit) * 2) as u32,
+                    );
+                    self.frame(&ClientFrame::Credit(Credit {
+                        subscription: number,
+                        messages: messages.max(1),
+                    }));
+                }
+            }
+            ServerFrame::NamedMessage(message) => {
+                let Some(topic) = context.plan.topic(message.topic) else {
+                    return context
+                        .oracle
+                        .fail(id, format!("unknown topic {}", message.topic));
+                };
+                let offset = message.position.offset;
+                let prev = Some(message.prev);
+                if context
+                    .oracle
+                    .delivered(context.plan, id, topic, offset, prev, message.payload)
+                {
+                    self.on_named(context, topic, offset);
+                }
+            }
+            ServerFrame::CaughtUp(frame) => {
+                if let Some(plain) = self.plain.get_mut(&frame.subscription)
+                    && let Err(text) = plain.on_caught_up(frame.through)
+                {
+                    context
+                        .oracle
+                        .fail(id, format!("subscription {}: {text}", frame.subscription));
+                }
+            }
+            ServerFrame::Gap(gap) => {
+                if let Some(plain) = self.plain.get_mut(&gap.subscription) {
+                    let hole = Hole {
+                        from: gap.from,
+                        to: gap.to,
+                        reason: gap.reason.number(),
+                        told_at: context.oracle.moment,
+                    };
+                    let result = match gap.epoch {
+                        EPOCH => plain.on_gap(hole),
+                        other => Err(format!("GAP names epoch {other}")),
+                    };
+                    if let Err(text) = result {
+                        context
+                            .oracle
+                            .fail(id, format!("subscription {}: {text}", gap.subscription));
+                    }
+                }
+            }
+            ServerFrame::Skipped(skipped) => {
+                match (self.wide.get_mut(&skipped.subscription), skipped.partition) {
+                    (Some(wide), Some(partition)) => {
+                        wide.run
+                            .skipped
+                            .push((partition.partition, skipped.from, skipped.through));
+                    }
+                    _ => context
+                        .oracle
+                        .fail(id, format!("SKIPPED for {}", skipped.subscription)),
+                }
+            }
+            ServerFrame::Published(published) => {
+                let Some(Waiting::Publication(publication)) =
+                    self.requests.remove(&published.request)
+                else {
+                    return context
+                        .oracle
+                        .fail(id, format!("PUBLISHED for request {}", published.request));
+                };
+                let Position { epoch, offset } = published.position;
+                context
+                    .oracle
+                    .acknowledged(context.plan, id, publication, epoch, offset);
+                let topic = context.oracle.publications[publication].topic;
+                let partition = context.plan.partition(topic);
+                let newest = self.acknowledged.entry(partition).or_default();
+                if newest.0 > published.request || newest.1 >= offset {
+                    let (request, before) = *newest;
+                    context.oracle.fail(
+                        id,
+                        format!(
+                            "request {} stands at {offset}, after request {request} at {before}",
+                            published.request
+                        ),
+                    );
+                }
+                *newest = (published.request, offset);
+                if self.has_visited {
+                    context.oracle.visited += 1;
+                } else if self.is_auditor {
+                    context.oracle.markers.insert(topic, offset);
+                    self.todo.push_back(Todo::Audit(topic, None));
+                }
+            }
+            ServerFrame::HistoryPage(page) => self.on_history(context, &page),
+            ServerFrame::Error(error) => self.on_error(context, &error),
+            ServerFrame::Ping(token) => self.frame(&ClientFrame::Pong(token)),
+            ServerFrame::GoAway(_) => context.oracle.fail(id, "GO_AWAY without a drain".into()),
+            ServerFrame::Pong(_) => {}
+        }
+    }
+
+    pub(super) fn on_subscribed(&mut self, context: &mut Context<'_>, subscribed: Subscribed) {
+        let number = subscribed.subscription;
+        if let Some(wide) = self.wide.get_mut(&number) {
+            if wide.stage == Stage::Asked {
+                wide.stage = Stage::Live;
+            }
+            wide.run.since = context.oracle.tick();
+            return;
+        }
+        let Some(plain) = self.plain.get_mut(&number) else {
+            return context
+                .oracle
+                .fail(self.peer.id, format!("SUBSCRIBED for {number}"));
+        };
+        let Some(topic) = subscribed.plain else {
+            return context.oracle.fail(
+                self.peer.id,
+                format!("SUBSCRIBED for {number} without a topic"),
+            );
+        };
+        if topic.through.epoch != EPOCH {
+            let text = format!("SUBSCRIBED names epoch {}", topic.through.epoch);
+            return context.oracle.fail(self.peer.id, text);
+        }
+        self.aliases.retain(|_, other| *other != number);
+        self.aliases.insert(topic.alias, number);
+        if let Err(text) = plain.on_subscribed(topic.through.offset, subscribed.replaying) {
+            context
+                .oracle
+                .fail(self.peer.id, format!("subscription {number}: {text}"));
+        }
+    }
+
+    pub(super) fn on_named(&mut self, context: &mut Context<'_>, topic: usize, offset: u64) {
+        let name = &context.plan.topics[topic];
+        let mut was_wanted = false;
+        for wide in self.wide.values_mut() {
+            if !matches(&context.plan.filters[wide.run.filter], name) {
+                continue;
+            }
+            was_wanted = true;
+            let newest = wide.run.newest.entry(topic).or_default();
+            if *newest >= offset {
+                let text = format!("by filter: {offset} of {name} after {newest}");
+                context.oracle.fail(self.peer.id, text);
+            }
+            *newest = offset;
+            wide.run.seen.insert((topic, offset));
+        }
+        if !was_wanted {
+            context
+                .oracle
+                .fail(self.peer.id, format!("no filter matches {name}"));
+        }
+    }
+
+    pub(super) fn on_history(&mut self, context: &mut Context<'_>, page: &HistoryPage<'_>) {
+        let Some(Waiting::History {
+            topic,
+            reverse,
+            position,
+            audit,
+            asked_at,
+        }) = self.requests.remove(&page.request)
+        else {
+            return context
+                .oracle
+                .fail(self.peer.id, format!("HISTORY_PAGE for {}", page.request));
+        };
+        let id = self.peer.id;
+        let fail = |oracle: &mut Oracle, text: String| {
+            let name = &context.plan.topics[topic];
+            oracle.fail(id, format!("history of {name}: {text}"));
+        };
+        if page.epoch != EPOCH || page.reverse != reverse {
+            fail(
+                context.oracle,
+                format!("epoch {}, reverse {}", page.epoch, page.reverse),
+            );
+        }
+        // Forward: everything up to here is settled. Reverse: the next one must be at least this.
+        let mut settled = position.unwrap_or(0);
+        let mut is_bound = position.is_some();
+        if let Some(gap) = page.gap {
+            settled = if reverse { settled } else { gap.to };
+        }
+        let mut last = None;
+        for record in page.records {
+            let (offset, prev) = (record.offset, record.prev);
+            if !context.oracle.delivered(
+                context.plan,
+                id,
+                topic,
+                offset,
+                Some(prev),
+                record.payload,
+            ) {
+                return;
+            }
+            if reverse {
+                if is_bound && offset >= settled {
+                    fail(context.oracle, format!("{offset} is not before {settled}"));
+                } else if last.is_some() && is_bound && offset < settled_prev(last) {
+                    fail(
+                        context.oracle,
+                        format!("{offset} is not the one before {last:?}"),
+                    );
+                }
+                settled = offset;
+            } else {
+                if is_bound && prev > settled {
+                    fail(
+                        context.oracle,
+                        format!("{offset} has prev {prev}, but the one before is {settled}"),
+                    );
+                }
+                if is_bound && offset <= settled {
+                    fail(context.oracle, format!("{offset} is not after {settled}"));
+                }
+                settled = offset;
+            }
+            is_bound = true;
+            last = Some((offset, prev));
+        }
+        if audit {
+            let seen: Vec<u64> = page.records.iter().map(|record| record.offset).collect();
+            let present = context.oracle.present.entry(topic).or_default();
+            present.extend(seen.into_iter().map(|offset| (offset, asked_at)));
+            if page.more {
+                let position = last.map(|(offset, _)| offset).or(position);
+                self.todo.push_back(Todo::Audit(topic, position));
+            }
+        } else if page.more && page.records.is_empty() {
+            fail(context.oracle, "no records, and more".into());
+        }
+    }
+
+    pub(super) fn on_error(&mut self, context: &mut Context<'_>, error: &ErrorFrame<'_>) {
+        let id = self.peer.id;
+        let codes = |codes: &[ErrorCode]| {
+            codes
+                .iter()
+                .any(|code| u32::from(code.number()) == error.code)
+        };
+        let is_bound = codes(&[
+            ErrorCode::MemoryFull,
+            ErrorCode::LogFull,
+            ErrorCode::RetainedFull,
+            ErrorCode::MessageTooLarge,
+            ErrorCode::TopicsFull,
+        ]);
+        match error.reference {
+            Reference::Request(request) => match self.requests.remove(&request) {
+                Some(Waiting::Publication(publication)) if is_bound && !context.plan.lossless => {
+                    context.oracle.refused(id, publication);
+                }
+                None if request == 0 && !context.plan.lossless => {}
+                _ => context
+                    .oracle
+                    .fail(id, format!("request {request}: {}", error.message)),
+            },
+            Reference::Subscription(number) => {
+                let Some(plain) = self.plain.get_mut(&number) else {
+                    // CREDIT for what has ended in the meantime.
+                    return;
+                };
+                match error.restart {
+                    Some(restart)
+                        if codes(&[ErrorCode::PositionUnavailable]) && plain.fail_on_gap =>
+                    {
+                        let from = if plain.has_cursor {
+                            plain.run.cursor
+                        } else {
+                            0
+                        };
+                        plain.refused_from(from, restart.offset);
+                        self.ask_plain(context, number);
+                    }
+                    _ if is_bound && !context.plan.lossless => {
+                        if let Some(plain) = self.plain.remove(&number) {
+                            context.oracle.keep_run(plain.run);
+                        }
+                    }
+                    _ => context
+                        .oracle
+                        .fail(id, format!("subscription {number}: {}", error.message)),
+                }
+            }
+            Reference::Connection => context
+                .oracle
+                .fail(id, format!("connection: {}", error.message)),
+        }
+    }
+}
+
+fn settled_prev(last: Option<(u64, u64)>) -> u64 {
+    last.map_or(0, |(_, prev)| prev)
+}
+
+/// A frame without its payload.
+fn short(frame: &ServerFrame<'_>) -> String {
+    match frame {
+        ServerFrame::Message(message) => format!(
+            "MESSAGE alias {} offset {} prev {} {:?}, {} bytes",
+            message.alias,
+            message.offset,
+            message.prev,
+            message.retained,
+            message.payload.len()
+        ),
+        ServerFrame::NamedMessage(message) => format!(
+            "NAMED_MESSAGE {} offset {} prev {}",
+            message.topic, message.position.offset, message.prev
+        ),
+        ServerFrame::HistoryPage(page) => {
+            let offsets: Vec<u64> = page.records.iter().map(|record| record.offset).collect();
+            format!(
+                "HISTORY_PAGE {} gap {:?} more {} {offsets:?}",
+                page.request, page.gap, page.more
+            )
+        }
+        other => format!("{other:?}"),
+    }
+}

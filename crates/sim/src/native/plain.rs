@@ -1,0 +1,128 @@
+//! One plain subscription: its cursor by the rules of `spec/protocol.md`, section 6, and what they forbid.
+
+use super::{Plain, Stage};
+use crate::oracle::Hole;
+use crate::plan::EPOCH;
+use wire::native::Start;
+
+impl Plain {
+    pub(super) fn on_subscribed(&mut self, through: u64, replaying: bool) -> Result<(), String> {
+        if self.stage == Stage::Asked {
+            self.stage = if replaying {
+                Stage::Replaying
+            } else {
+                Stage::Live
+            };
+        }
+        self.has_begun = false;
+        if self.has_cursor {
+            let cursor = self.run.cursor;
+            if through < cursor {
+                return Err(format!("asked from {cursor}, and it begins at {through}"));
+            }
+            self.gap_due = (replaying && through > cursor).then_some(through);
+            return Ok(());
+        }
+        let (from, due) = match self.start {
+            Start::Since(position) if position.epoch == EPOCH && position.offset < 1_000_000 => {
+                let gap_due = (replaying && through > position.offset).then_some(through);
+                (position.offset, gap_due)
+            }
+            Start::Since(_) => (0, Some(through)),
+            _ => (through, None),
+        };
+        (self.run.from, self.run.cursor, self.gap_due) = (from, from, due);
+        if self.start == Start::Live && replaying {
+            return Err("a live start is replaying".into());
+        }
+        // A snapshot is settled only when it has been caught up.
+        self.has_cursor = self.start != Start::Snapshot || !replaying;
+        Ok(())
+    }
+
+    pub(super) fn on_message(&mut self, offset: u64, prev: u64) -> Result<(), String> {
+        let cursor = self.run.cursor;
+        if offset <= cursor {
+            return Err(format!(
+                "{offset} was settled before: the cursor is {cursor}"
+            ));
+        }
+        if prev > cursor {
+            return Err(format!(
+                "{offset} has prev {prev}, and the cursor is {cursor}: not announced"
+            ));
+        }
+        if !self.is_snapshot && self.start == Start::Snapshot && !self.has_cursor {
+            self.has_cursor = true;
+        }
+        self.has_begun = true;
+        self.gap_due = None;
+        self.run.cursor = offset;
+        self.run.seen.push(offset);
+        Ok(())
+    }
+
+    pub(super) fn on_gap(&mut self, hole: Hole) -> Result<(), String> {
+        let cursor = self.run.cursor;
+        if hole.to < cursor {
+            return Err(format!("{hole:?} ends before the cursor {cursor}"));
+        }
+        if hole.reason == 1 || hole.reason == 2 {
+            let is_bad = match self.start {
+                Start::Since(position) => position.epoch != EPOCH || position.offset >= 1_000_000,
+                _ => false,
+            };
+            if !is_bad {
+                return Err(format!(
+                    "{hole:?} for a position that was given by the node"
+                ));
+            }
+        }
+        self.has_begun = true;
+        self.gap_due = None;
+        self.run.holes.push(Hole {
+            // What lies before it is claimed to be settled, and judged as such.
+            from: cursor.max(hole.from),
+            ..hole
+        });
+        self.run.cursor = hole.to;
+        Ok(())
+    }
+
+    pub(super) fn on_caught_up(&mut self, through: u64) -> Result<(), String> {
+        if let Some(due) = self.gap_due {
+            return Err(format!("a gap up to {due} was due, and CAUGHT_UP came"));
+        }
+        if self.stage == Stage::Replaying {
+            self.stage = Stage::Live;
+        }
+        if self.is_snapshot {
+            // What lies behind the retained message was not asked for.
+            self.is_snapshot = false;
+            self.run.from = through;
+            self.run.seen.clear();
+        }
+        self.has_cursor = true;
+        self.run.cursor = self.run.cursor.max(through);
+        Ok(())
+    }
+
+    /// `fail_on_gap`: the position was refused, and it goes on from where the node says.
+    pub(super) fn refused_from(&mut self, from: u64, restart: u64) {
+        if !self.has_cursor {
+            self.run.from = from;
+        }
+        if restart > from {
+            self.run.holes.push(Hole {
+                from,
+                to: restart,
+                reason: u8::MAX,
+                told_at: 0,
+            });
+        }
+        self.run.cursor = restart.max(from);
+        self.has_cursor = true;
+        self.fail_on_gap = false;
+        self.stage = Stage::Absent;
+    }
+}
