@@ -61,13 +61,20 @@ impl Plan {
             has_private_tables: machine.has_private_tables,
             notes: Vec::new(),
         };
-        let per_table = machine
+        let free = machine
             .descriptors_max
             .saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS)
-            .max(1);
-        if !machine.has_private_tables {
+            .max(2);
+        // Every table also holds the wakers of all threads.
+        let in_tables = |threads: u64| threads.saturating_mul(free.saturating_sub(threads));
+        if machine.has_private_tables {
             plan.limit(
-                per_table.saturating_sub(plan.threads * u64::from(RESERVE)).max(1),
+                in_tables(free / 2).max(1),
+                "the descriptor limit (ulimit -n) is low, and more tables have no more room",
+            );
+        } else {
+            plan.limit(
+                free.saturating_sub(plan.threads * (u64::from(RESERVE) + 1)).max(1),
                 "the descriptor limit (ulimit -n) holds for all threads together, as private tables are refused here",
             );
         }
@@ -79,11 +86,14 @@ impl Plan {
             machine.available_bytes / 10 * 9 / CONNECTION_BYTES,
             "the machine has no more memory for sockets of about 4.5 KB each",
         );
+        plan.threads = plan.threads.min(plan.clients.max(1));
         if machine.has_private_tables {
             // More threads than cores are cheap here, and each brings a table.
-            plan.threads = plan.threads.max(plan.clients.div_ceil(per_table));
+            plan.threads = plan.threads.min(free / 2).max(1);
+            while in_tables(plan.threads) < plan.clients && plan.threads < free / 2 {
+                plan.threads += 1;
+            }
         }
-        plan.threads = plan.threads.min(plan.clients.max(1));
         plan
     }
 
@@ -138,7 +148,7 @@ mod tests {
             has_private_tables: false,
             ..small
         };
-        check(shared, 10_000, (800, 2, 1));
+        check(shared, 10_000, (798, 2, 1));
         check(
             Machine {
                 ports: 28_232,
@@ -147,13 +157,31 @@ mod tests {
             100_000,
             (28_232, 2, 1),
         );
+        // Very small ones: as many as fit, with as many threads as leave room.
+        for (descriptors_max, planned) in [
+            (512, (10_000, 26, 0)),
+            (256, (6_400, 80, 1)),
+            (100, (4, 2, 1)),
+            (20, (1, 1, 1)),
+        ] {
+            let tiny = Machine {
+                descriptors_max,
+                ..small
+            };
+            check(tiny, 10_000, planned);
+        }
+        let unlimited = Machine {
+            descriptors_max: u64::MAX,
+            ..ROOMY
+        };
+        check(unlimited, 10_000, (10_000, 2, 0));
         // No more threads than the clients that are left need.
         check(
             Machine {
                 ports: 2_000,
                 ..small
             },
-            1_000_000,
+            100_000,
             (2_000, 3, 1),
         );
         check(

@@ -127,13 +127,12 @@ impl Demo {
             available / 10 * 8 / CONNECTION_BYTES,
             "the machine has no more memory for both ends of a connection",
         );
-        // Each I/O thread brings a descriptor table, as each thread of the clients does.
-        let io_threads = plan.threads.max(process::cores_count() as u64);
-        let (server, io_threads) = start_server(io_threads, clients + OTHER_CONNECTIONS)?;
+        let (server, io_threads) = start_server(clients + OTHER_CONNECTIONS)?;
+        let others = OTHER_CONNECTIONS.min(server.connections_max / 2);
         limit(
             &mut clients,
             &mut notes,
-            server.connections_max.saturating_sub(OTHER_CONNECTIONS),
+            server.connections_max - others,
             "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
         );
         introduce(arguments, clients, io_threads, &server, &notes);
@@ -337,26 +336,30 @@ fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
     }
 }
 
-/// A node with at least so many I/O threads that holds so many connections; with its threads. Where descriptor limits are
-/// low, more threads bring more tables, as long as each has one of its own.
-fn start_server(threads: u64, connections: u64) -> Result<(Server, u64), Ending> {
-    let mut threads = threads.min(IO_THREADS_MAX);
+/// A node that holds so many connections, or as many as descriptors allow; with its I/O threads. Where descriptor limits are
+/// low, more threads bring more tables, until what threads wake each other with fills these.
+fn start_server(connections: u64) -> Result<(Server, u64), Ending> {
+    let mut threads = (process::cores_count() as u64).min(IO_THREADS_MAX);
     let mut server = Server::start(threads)?;
     while server.connections_max < connections && threads < IO_THREADS_MAX {
-        let per_thread = (server.connections_max / threads).max(1);
-        let more = connections.div_ceil(per_thread).max(threads + 1);
-        // Every table also holds what threads wake each other with, so that a further thread gets a little less.
-        let more = (more + more / 8).min(IO_THREADS_MAX);
-        // The ports are the same again: the smaller node has to go first.
         let held = server.connections_max;
+        let wanted = connections.div_ceil((held / threads).max(1));
+        let more = (wanted + wanted / 8)
+            .clamp(threads + 1, threads * 2)
+            .min(IO_THREADS_MAX);
+        // The ports are the same again: the smaller node has to go first.
         drop(server);
-        server = Server::start(more)?;
-        if server.connections_max <= held {
-            drop(server);
-            server = Server::start(threads)?;
-            break;
+        match Server::try_start(more) {
+            Ok(larger) if larger.connections_max > held => {
+                server = larger;
+                threads = more;
+            }
+            larger => {
+                drop(larger);
+                server = Server::start(threads)?;
+                break;
+            }
         }
-        threads = more;
     }
     Ok((server, threads))
 }

@@ -45,6 +45,18 @@ impl Server {
     /// # Errors
     /// It does not get ready.
     pub fn start(io_threads: u64) -> Result<Server, Ending> {
+        Server::start_telling(io_threads, Stdio::inherit())
+    }
+
+    /// The same, where it may turn out that it cannot start: it says nothing about that.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn try_start(io_threads: u64) -> Result<Server, Ending> {
+        Server::start_telling(io_threads, Stdio::null())
+    }
+
+    fn start_telling(io_threads: u64, errors: Stdio) -> Result<Server, Ending> {
         let mut notices = Vec::new();
         let program = std::env::current_exe().context("this program's own file is not known")?;
         let mut command = Command::new(program);
@@ -66,7 +78,8 @@ impl Server {
         command
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(errors);
         let mut child = command.spawn().context("the node cannot be started")?;
         let output = child
             .stdout
