@@ -48,6 +48,7 @@ impl<'a> Delivery<'a> {
             home: self.home,
             index: self.topic,
             prev: self.view.prev(),
+            offset: self.view.offset(),
         }
     }
 }
@@ -136,7 +137,7 @@ impl Edge {
         };
         // Making room for the frame may have made this very subscription lagging: then the log brings this message too,
         // behind those that had to go.
-        if delivery.view.prev() < self.subscriptions[subscription].lag_from() {
+        if delivery.view.offset() <= self.subscriptions[subscription].lag_from() {
             self.push_place(index, place);
         } else {
             self.refund_replay_credit(subscription);

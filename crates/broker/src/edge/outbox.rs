@@ -59,19 +59,20 @@ impl Edge {
         self.push_place(index, place);
     }
 
-    /// Queues what says how far a plain subscription is settled after `prev`. Like a message it gives way when messages
+    /// Queues what says that a plain subscription is settled after `prev` up to `offset`. Like a message it gives way when messages
     /// before it had to go: the pages that bring those again say it anew. An answer that stayed would settle what has
     /// not been sent.
-    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, bytes: &[u8]) {
+    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, offset: u64, bytes: &[u8]) {
         let index = self.subscription_connection(subscription);
         let (home, topic) = self.subscription_topic(subscription);
         let origin = Origin::Plain {
             home,
             index: topic,
             prev,
+            offset,
         };
         let place = self.enter(&[bytes], Slice::empty(), origin);
-        if prev < self.subscriptions[subscription].lag_from() {
+        if offset <= self.subscriptions[subscription].lag_from() {
             self.push_place(index, place);
         }
     }
@@ -394,19 +395,20 @@ impl Edge {
                     home,
                     index: topic,
                     prev,
+                    offset,
                 } => match self.find_plain(index, home, topic) {
                     // It has ended: of what is left of it, all goes, so that no hole shows.
                     None => false,
                     Some(subscription) => {
                         let lag_from = self.subscriptions[subscription].lag_from();
-                        if drop && prev < lag_from {
+                        if drop && offset <= lag_from {
                             self.lag(subscription, prev);
                             broken = is_composite;
                         }
-                        if drop || prev >= lag_from {
+                        if drop || offset > lag_from {
                             self.refund_replay_credit(subscription);
                         }
-                        !drop && prev < lag_from
+                        !drop && offset <= lag_from
                     }
                 },
                 Origin::Named {

@@ -18,7 +18,12 @@ pub(crate) enum Origin {
     /// An answer to one connection: never dropped.
     Private,
     /// A message for plain subscriptions of a topic.
-    Plain { home: HomeId, index: u32, prev: u64 },
+    Plain {
+        home: HomeId,
+        index: u32,
+        prev: u64,
+        offset: u64,
+    },
     /// A message for subscriptions to filters.
     Named {
         partition: PartitionId,

@@ -77,7 +77,7 @@ impl Subscription {
         self.cursor = [offset as u32, (offset >> 32) as u32];
     }
 
-    /// Messages whose `prev` is at or beyond this are read from the log again.
+    /// What lies beyond this is read from the log again.
     pub fn lag_from(&self) -> u64 {
         if self.stage == Stage::Live {
             u64::MAX

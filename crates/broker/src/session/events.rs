@@ -198,7 +198,10 @@ impl Edge {
             // is there one before all topics have begun: with a part of it a client would come back as a stranger.
             // It comes behind the event that says what is missing before it.
             self.send_event(index, "crore.start", None, &data);
-            if let Some(id) = self.stream_cursor(index) {
+            // A replay tells it with its first event.
+            if !grant.replaying
+                && let Some(id) = self.stream_cursor(index)
+            {
                 self.send_id(subscription, &id, grant.position.offset);
             }
         }
@@ -228,7 +231,7 @@ impl Edge {
         };
         let mut bytes = Vec::new();
         encode(&mark, &mut bytes);
-        self.send_mark(subscription, offset, &bytes);
+        self.send_mark(subscription, offset, offset, &bytes);
     }
 
     pub(super) fn events_subscribed_filter(&mut self, index: u32, subscription: u32) {
@@ -301,7 +304,7 @@ impl Edge {
             retry_ms: None,
         };
         encode(&event, &mut bytes);
-        self.send_mark(subscription, through, &bytes);
+        self.send_mark(subscription, through, through, &bytes);
     }
 
     pub(super) fn events_skipped(&mut self, index: u32, skipped: &[Skipped]) {

@@ -333,7 +333,8 @@ impl Edge {
     /// A gap that a page found.
     pub(super) fn native_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
         let frame = self.gap_frame(subscription, gap);
-        self.send_native_mark(index, subscription, gap.from, &ServerFrame::Gap(frame));
+        let settled = (gap.from, gap.to);
+        self.send_native_mark(index, subscription, settled, &ServerFrame::Gap(frame));
     }
 
     fn gap_frame(&self, subscription: u32, gap: Gap) -> native::Gap {
@@ -351,7 +352,8 @@ impl Edge {
             subscription: self.subscription_client(subscription),
             through,
         };
-        self.send_native_mark(index, subscription, through, &ServerFrame::CaughtUp(frame));
+        let settled = (through, through);
+        self.send_native_mark(index, subscription, settled, &ServerFrame::CaughtUp(frame));
     }
 
     pub(super) fn native_skipped(&mut self, index: u32, skipped: &[Skipped]) {
@@ -500,14 +502,14 @@ impl Edge {
         &mut self,
         index: u32,
         subscription: u32,
-        prev: u64,
+        (from, to): (u64, u64),
         frame: &ServerFrame<'_>,
     ) {
         if self.slots[index].is(flag::CLOSING) {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
-        self.send_mark(subscription, prev, &bytes[start..]);
+        self.send_mark(subscription, from, to, &bytes[start..]);
         self.scratch = bytes;
     }
 
