@@ -320,7 +320,7 @@ fn watch(
         json: arguments.json,
         influx: arguments.influx.clone(),
     };
-    let mut reporter = Reporter::new(workload, handle.plan.clients, outputs)?;
+    let mut reporter = Reporter::new(workload, handle.clients(), outputs)?;
     reporter.plan(&handle.plan);
     let started = Instant::now();
     let interval = arguments.interval.max(Duration::from_millis(100));
