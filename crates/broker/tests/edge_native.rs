@@ -646,7 +646,7 @@ fn pages() {
             a: welcome ping 60s
         a: subscribe 1 news since 7:0, 2 other since 7:0
             a: subscribed 1 through 7:0 replaying
-            a: subscribed 2 through 7:30
+            a: subscribed 2 through 7:0
             a: message 1 1..30: 30 in order
             a: caught-up 1 through 30
         b: flood other 1..9

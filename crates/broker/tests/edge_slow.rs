@@ -189,7 +189,7 @@ fn credit_does_not_hold_who_lags() {
             a: welcome ping 60s
         a: subscribe 1 news since 7:2 credit 1, 2 news2 since 7:0 credit 1
             a: subscribed 1 through 7:2
-            a: subscribed 2 through 7:2
+            a: subscribed 2 through 7:0
         a: block
         b: flood news 3..3
         b: flood news 4..40

@@ -28,7 +28,7 @@ fn eviction_and_gaps() {
         read e1 s1 i0 after 0
             e1 page s1 gap 0..1 Evicted [3<1 3] through 3 caught-up
         sub e1 s2 b since 7:1
-            e1 granted s2 i1 g2 live through 3 gap 1..2 Evicted
+            e1 granted s2 i1 g2 live through 2 gap 1..2 Evicted
         deadline
             +1201
         time +200
@@ -126,9 +126,9 @@ fn forgetting() {
         count
             topics 1 records 0 retained 1 indexes 0 lagging 0
         sub e0 s2 a since 7:1
-            e0 granted s2 i0 g2 live through 2
+            e0 granted s2 i0 g2 live through 1
         sub e0 s3 a since 7:0
-            e0 granted s3 i0 g3 live through 2 gap 0..1 Evicted
+            e0 granted s3 i0 g3 live through 1 gap 0..1 Evicted
         sub e0 s4 kept snapshot
             e0 granted s4 i1 g4 live through 2 retained 2<0! 2
         release e0 i1 g4

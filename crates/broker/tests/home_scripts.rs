@@ -52,15 +52,15 @@ fn positions_outlive_data() {
         count
             topics 2 records 1 retained 0 indexes 1 lagging 0
         sub e0 s2 a since 7:1
-            e0 granted s2 i1 g2 live through 3 gap 1..2 Evicted
+            e0 granted s2 i1 g2 live through 2 gap 1..2 Evicted
         sub e0 s3 a since 7:2
-            e0 granted s3 i1 g3 live through 3
+            e0 granted s3 i1 g3 live through 2
         sub e0 s4 a since 7:3
             e0 granted s4 i1 g4 live through 3
         sub e0 s5 other since 7:1
-            e0 granted s5 i2 g5 live through 3 gap 1..2 Evicted
+            e0 granted s5 i2 g5 live through 2 gap 1..2 Evicted
         sub e0 s6 other since 7:2
-            e0 granted s6 i2 g6 live through 3
+            e0 granted s6 i2 g6 live through 2
         history a 7:1
             e0 history head 3 gap 1..2 Evicted []
         history unknown 7:1

@@ -95,7 +95,7 @@ impl Home {
                 generation,
                 partition,
                 epoch: self.partitions[local as usize].epoch,
-                through: beginning.after.filter(|_| !is_live).unwrap_or(settled),
+                through: beginning.after.unwrap_or(settled),
                 replaying: !is_live,
                 gap: beginning.gap,
                 retained: beginning.retained,
