@@ -279,7 +279,7 @@ fn filters() {
             c: 200 close stream
             c: retry 2000
             c: event crore.gap {\"topic\":\"x/#\",\"gap\":{\"reason\":\"filter\"}}
-            c: event crore.start {\"topic\":\"x/#\"}
+            c: event crore.start id -,7:2 {\"topic\":\"x/#\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
             c: event id -,7:4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}

@@ -261,7 +261,10 @@ impl Node {
             shard.send(Post::Control(Control::Drain { window_ms }));
         }
         let deadline = Instant::now() + window;
-        while Instant::now() < deadline && self.statistics().edge.connections > 0 {
+        let is_empty = |statistics: NodeStatistics| {
+            statistics.edge.connections == 0 && statistics.silent_threads == 0
+        };
+        while Instant::now() < deadline && !is_empty(self.statistics()) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }

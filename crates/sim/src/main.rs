@@ -2,6 +2,7 @@
 //!
 //! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim --mutations N` says after
 //! how many worlds each planted bug is found.
+#![forbid(unsafe_code)]
 
 use sim::{Mutation, Options, Outcome, Scale};
 use std::collections::BTreeMap;

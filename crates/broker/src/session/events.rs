@@ -242,7 +242,10 @@ impl Edge {
             &self.stream_topic(index, number).unwrap_or_default(),
         );
         data.push(b'}');
-        self.send_event(index, "crore.start", None, &data);
+        // Of filters alone the cursor says nothing but that this client has been here: enough to be told, when it
+        // returns, that messages may be missing.
+        let id = self.stream_cursor(index);
+        self.send_event(index, "crore.start", id.as_deref(), &data);
     }
 
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {

@@ -8,8 +8,8 @@ use wire::codec::Step;
 use wire::http::HeadLimits;
 use wire::http::response::Response;
 use wire::native::{
-    ClientFrame, Credit, ErrorCode, ErrorFrame, HistoryPage, Position, Reference, Retained,
-    ServerFrame, Start, Subscribed,
+    ClientFrame, Credit, ErrorCode, ErrorFrame, HistoryPage, Message, Position, Published,
+    Reference, Retained, ServerFrame, Start, Subscribed,
 };
 use wire::websocket::Role;
 use wire::websocket::message::Event;
@@ -135,54 +135,7 @@ impl NativeClient {
                         .fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
                 }
             }
-            ServerFrame::Message(message) => {
-                let Some(number) = self.aliases.get(&message.alias) else {
-                    return context.oracle.fail(
-                        id,
-                        format!("message for alias {}, which is nobody's", message.alias),
-                    );
-                };
-                let Some(plain) = self.plain.get_mut(number) else {
-                    return;
-                };
-                let topic = plain.run.topic;
-                let (offset, prev) = (message.offset, message.prev);
-                if !context.oracle.delivered(
-                    context.plan,
-                    id,
-                    topic,
-                    offset,
-                    Some(prev),
-                    message.payload,
-                ) {
-                    return;
-                }
-                if !plain.has_cursor
-                    && message.retained == Retained::Yes
-                    && !plain.has_begun
-                    && plain.start == Start::Snapshot
-                {
-                    plain.is_snapshot = true;
-                }
-                if let Err(text) = plain.on_message(offset, prev) {
-                    let topic = &context.plan.topics[topic];
-                    context
-                        .oracle
-                        .fail(id, format!("subscription {number} to {topic}: {text}"));
-                }
-                if let Some(credit) = plain.credit
-                    && plain.stage == Stage::Replaying
-                {
-                    let (number, messages) = (
-                        *number,
-                        self.peer.random.between(0, u64::from(credit) * 2) as u32,
-                    );
-                    self.frame(&ClientFrame::Credit(Credit {
-                        subscription: number,
-                        messages: messages.max(1),
-                    }));
-                }
-            }
+            ServerFrame::Message(message) => self.on_message(context, &message),
             ServerFrame::NamedMessage(message) => {
                 let Some(topic) = context.plan.topic(message.topic) else {
                     return context
@@ -238,44 +191,92 @@ impl NativeClient {
                         .fail(id, format!("SKIPPED for {}", skipped.subscription)),
                 }
             }
-            ServerFrame::Published(published) => {
-                let Some(Waiting::Publication(publication)) =
-                    self.requests.remove(&published.request)
-                else {
-                    return context
-                        .oracle
-                        .fail(id, format!("PUBLISHED for request {}", published.request));
-                };
-                let Position { epoch, offset } = published.position;
-                context
-                    .oracle
-                    .acknowledged(context.plan, id, publication, epoch, offset);
-                let topic = context.oracle.publications[publication].topic;
-                let partition = context.plan.partition(topic);
-                let newest = self.acknowledged.entry(partition).or_default();
-                if newest.0 > published.request || newest.1 >= offset {
-                    let (request, before) = *newest;
-                    context.oracle.fail(
-                        id,
-                        format!(
-                            "request {} stands at {offset}, after request {request} at {before}",
-                            published.request
-                        ),
-                    );
-                }
-                *newest = (published.request, offset);
-                if self.has_visited {
-                    context.oracle.visited += 1;
-                } else if self.is_auditor {
-                    context.oracle.markers.insert(topic, offset);
-                    self.todo.push_back(Todo::Audit(topic, None));
-                }
-            }
+            ServerFrame::Published(published) => self.on_published(context, &published),
             ServerFrame::HistoryPage(page) => self.on_history(context, &page),
             ServerFrame::Error(error) => self.on_error(context, &error),
             ServerFrame::Ping(token) => self.frame(&ClientFrame::Pong(token)),
             ServerFrame::GoAway(_) => context.oracle.fail(id, "GO_AWAY without a drain".into()),
             ServerFrame::Pong(_) => {}
+        }
+    }
+
+    fn on_message(&mut self, context: &mut Context<'_>, message: &Message<'_>) {
+        let id = self.peer.id;
+        let Some(number) = self.aliases.get(&message.alias) else {
+            return context.oracle.fail(
+                id,
+                format!("message for alias {}, which is nobody's", message.alias),
+            );
+        };
+        let Some(plain) = self.plain.get_mut(number) else {
+            return;
+        };
+        let topic = plain.run.topic;
+        let (offset, prev) = (message.offset, message.prev);
+        if !context
+            .oracle
+            .delivered(context.plan, id, topic, offset, Some(prev), message.payload)
+        {
+            return;
+        }
+        if !plain.has_cursor
+            && message.retained == Retained::Yes
+            && !plain.has_begun
+            && plain.start == Start::Snapshot
+        {
+            plain.is_snapshot = true;
+        }
+        if let Err(text) = plain.on_message(offset, prev) {
+            let topic = &context.plan.topics[topic];
+            context
+                .oracle
+                .fail(id, format!("subscription {number} to {topic}: {text}"));
+        }
+        if let Some(credit) = plain.credit
+            && plain.stage == Stage::Replaying
+        {
+            let (number, messages) = (
+                *number,
+                self.peer.random.between(0, u64::from(credit) * 2) as u32,
+            );
+            self.frame(&ClientFrame::Credit(Credit {
+                subscription: number,
+                messages: messages.max(1),
+            }));
+        }
+    }
+
+    fn on_published(&mut self, context: &mut Context<'_>, published: &Published) {
+        let id = self.peer.id;
+        let Some(Waiting::Publication(publication)) = self.requests.remove(&published.request)
+        else {
+            return context
+                .oracle
+                .fail(id, format!("PUBLISHED for request {}", published.request));
+        };
+        let Position { epoch, offset } = published.position;
+        context
+            .oracle
+            .acknowledged(context.plan, id, publication, epoch, offset);
+        let topic = context.oracle.publications[publication].topic;
+        let partition = context.plan.partition(topic);
+        let newest = self.acknowledged.entry(partition).or_default();
+        if newest.0 > published.request || newest.1 >= offset {
+            let (request, before) = *newest;
+            context.oracle.fail(
+                id,
+                format!(
+                    "request {} stands at {offset}, after request {request} at {before}",
+                    published.request
+                ),
+            );
+        }
+        *newest = (published.request, offset);
+        if self.has_visited {
+            context.oracle.visited += 1;
+        } else if self.is_auditor {
+            context.oracle.markers.insert(topic, offset);
+            self.todo.push_back(Todo::Audit(topic, None));
         }
     }
 
