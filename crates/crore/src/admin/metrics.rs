@@ -56,6 +56,7 @@ fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
         ("slow", edge.slow_closed),
         ("handshake_timeout", edge.handshake_timeouts),
         ("ping_timeout", edge.ping_timeouts),
+        ("unfinished_input", edge.input_closed),
     ];
     exposition.counters(
         "crore_connections_ended_by_node_total",
@@ -97,6 +98,11 @@ fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
         "crore_pinned_bytes",
         "Bytes that blocked connections own now.",
         edge.pinned_bytes,
+    );
+    exposition.gauge(
+        "crore_kept_input_bytes",
+        "Bytes of unfinished frames, messages and bodies kept now.",
+        edge.kept_bytes,
     );
 }
 
