@@ -83,7 +83,8 @@ impl Arguments {
 
 fn sweep(arguments: &Arguments) -> ExitCode {
     let began = Instant::now();
-    let (mut failed, mut deliveries, mut publications, mut holes, mut turns) = (0, 0, 0, 0, 0);
+    let (mut passed, mut failed) = (0, 0);
+    let (mut deliveries, mut publications, mut holes, mut turns) = (0, 0, 0, 0);
     let mut reached = sim::world::Reached::default();
     let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for seed in arguments.first..arguments.first + arguments.seeds {
@@ -104,6 +105,7 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         if arguments.tracing && outcome.failure.is_none() {
             println!("seed {seed}: {:016x}, no failure", outcome.hash);
         }
+        passed += u64::from(outcome.failure.is_none());
         if let Some(failure) = &outcome.failure {
             failed += 1;
             let kind: String = failure
@@ -125,11 +127,11 @@ fn sweep(arguments: &Arguments) -> ExitCode {
     let seconds = began.elapsed().as_secs_f64();
     println!(
         "{} worlds in {seconds:.1} s ({:.0} a minute): {publications} publications, {deliveries} deliveries, {holes} gaps, {turns} turns",
-        arguments.seeds,
-        arguments.seeds as f64 * 60.0 / seconds
+        passed + failed,
+        (passed + failed) as f64 * 60.0 / seconds
     );
     println!("{reached:?}");
-    println!("{failed} failed");
+    println!("{passed} passed, {failed} failed");
     ExitCode::from(u8::from(failed > 0))
 }
 

@@ -48,9 +48,9 @@ const PURE_PACKAGES: &[&str] = &[
 ];
 
 /// Seeds of the simulation in the gate: enough for every fault to occur, few enough for a minute.
-const SIM_SEEDS_GATE: &str = "64";
+const SIM_SEEDS_GATE: &str = "400";
 /// Seeds of the slow tier.
-const SIM_SEEDS_SWEEP: &str = "2000";
+const SIM_SEEDS_SWEEP: &str = "6000";
 
 pub fn tools(workspace: &Workspace) -> Result<Tally> {
     setup::everything(workspace)?;
