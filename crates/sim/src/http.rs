@@ -245,9 +245,12 @@ impl HttpClient {
                 .fail(id, format!("an answer to nothing: {status}"));
             return false;
         };
-        // A slow body is given up by the node; nothing was done then.
+        // A slow body is given up by the node; nothing was done then. A long poll whose time is over before its home has
+        // answered is told that the node is overloaded.
+        let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
         if status >= 400
             && status != 408
+            && !is_late_poll
             && (context.plan.lossless || !matches!(status, 408 | 413 | 429 | 503 | 507))
         {
             context.oracle.fail(id, format!("{status}: {body}"));

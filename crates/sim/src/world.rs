@@ -492,7 +492,12 @@ impl World {
         }
     }
 
+    /// Clients have what they are owed, and nothing waits for a socket.
     fn is_settled(&self) -> bool {
+        let mut edges = self.reactors.iter().map(|reactor| reactor.edge());
+        if edges.any(|edge| edge.statistics().pinned_bytes > 0) {
+            return false;
+        }
         self.clients
             .iter()
             .all(|client| client.is_settled(&self.oracle).is_ok())
