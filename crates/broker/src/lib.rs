@@ -1,9 +1,10 @@
 //! The pub/sub core: values in, values out. No I/O, no clock, no threads, no entropy.
 //!
 //! A home ([`home`]) orders and stores topics; an edge ([`edge`]) serves connections. They know each other only by
-//! [`mail`].
+//! [`mail`], and a home its durable logs by [`disk`].
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod edge;
 pub mod filters;
 pub mod home;

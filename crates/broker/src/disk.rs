@@ -1,0 +1,161 @@
+//! What a home and a durable log say to each other. Plain values, carried by the node between the home's thread and the
+//! log's.
+//!
+//! A publication to a durable log waits at its home, *staged*, until its batch is on disk; only then is it appended to the
+//! home's memory, acknowledged and delivered. What memory does not hold any more is read through [`DiskRequest::Read`].
+//!
+//! Order: between one home and one log both directions are first in, first out. Appends are answered in their order, by
+//! counts. Reads may overtake appends and each other.
+//!
+//! Failure: when a batch cannot be made durable, everything of that home that the log thread has or gets with the same
+//! `generation` is refused; the home raises its generation when it hears of it. So no record can ever follow, within
+//! the log, one that was refused and that its `prev` names.
+
+use crate::mail::{Code, PageLimits, PartitionId};
+use stdx::chunk::Slice;
+
+/// A home's number for a question to a log.
+pub type Token = u64;
+
+/// Home to log thread.
+#[derive(Clone, Debug)]
+pub enum DiskRequest {
+    /// Make a record durable. Answered by [`DiskLetter::Committed`], together with others.
+    Append {
+        /// See the module.
+        generation: u32,
+        /// Numbered over all logs.
+        partition: PartitionId,
+        /// The topic's name.
+        topic: Slice,
+        /// The whole record (`log::record`) with its offset; its topic id is the home's own and means nothing elsewhere.
+        record: Slice,
+    },
+    /// Read what memory does not hold. Answered by [`DiskLetter::Answer`].
+    Read {
+        /// Comes back with the answer.
+        token: Token,
+        /// Numbered over all logs.
+        partition: PartitionId,
+        /// What is wanted.
+        query: DiskQuery,
+    },
+}
+
+/// What is to be read.
+#[derive(Clone, Debug)]
+pub enum DiskQuery {
+    /// A topic's records in (`after`, `through`], oldest first. [`DiskAnswer::Page`].
+    Page {
+        /// The topic's name.
+        topic: Slice,
+        /// Exclusive.
+        after: u64,
+        /// Inclusive.
+        through: u64,
+        /// Bounds of the page; one record always fits.
+        limits: PageLimits,
+    },
+    /// A topic's records in [`oldest`, `before`), newest first. [`DiskAnswer::Page`].
+    PageBack {
+        /// The topic's name.
+        topic: Slice,
+        /// Exclusive.
+        before: u64,
+        /// Inclusive.
+        oldest: u64,
+        /// Bounds of the page; one record always fits.
+        limits: PageLimits,
+    },
+    /// Where "the newest `count` records at or below `through`, none older than `not_before_ms`" begin, and where a replay
+    /// after `after` would begin among them. [`DiskAnswer::Start`].
+    Start {
+        /// The topic's name.
+        topic: Slice,
+        /// Inclusive.
+        through: u64,
+        /// At most so many.
+        count: u32,
+        /// Milliseconds since 1970.
+        not_before_ms: u64,
+        /// Exclusive.
+        after: u64,
+    },
+    /// A partition's records in (`after`, `through`] whose topic matches the filter, oldest first. [`DiskAnswer::Scan`].
+    Scan {
+        /// The filter; valid.
+        filter: Slice,
+        /// Exclusive.
+        after: u64,
+        /// Inclusive.
+        through: u64,
+        /// Bounds of the page; one record always fits.
+        limits: PageLimits,
+        /// Bytes of records looked at, about; at least one record is.
+        bytes_scanned_max: u32,
+    },
+}
+
+/// Log thread to home.
+#[derive(Clone, Debug)]
+pub enum DiskLetter {
+    /// The oldest `count` appends of this generation that were not answered are on disk, or refused.
+    Committed {
+        /// Of these appends.
+        generation: u32,
+        /// How many.
+        count: u32,
+        /// On disk, or why not.
+        result: Result<(), Code>,
+    },
+    /// The answer to a read.
+    Answer {
+        /// Of the question.
+        token: Token,
+        /// What was found, or `log_unavailable` when the disk could not be read.
+        result: Result<DiskAnswer, Code>,
+    },
+    /// Retention has dropped a segment.
+    Floor {
+        /// For partitions that live at this home, numbered over all logs: the least offset that the disk may still hold.
+        floors: Vec<(PartitionId, u64)>,
+        /// Topics of these partitions that had records in what was dropped: they may have none left.
+        topics: Vec<(PartitionId, Slice)>,
+    },
+    /// Whether the log takes appends now. Said when it changes.
+    Available(bool),
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub enum DiskAnswer {
+    /// Records of one topic. Their topic ids mean nothing.
+    Page {
+        /// In the order that was asked for.
+        records: Vec<Slice>,
+        /// `prev` of the oldest record in the page.
+        first_prev: Option<u64>,
+        /// The range has been read to its end.
+        complete: bool,
+        /// Records of the range were there and could not be read: they are lost.
+        damaged: bool,
+    },
+    /// Where a replay would begin.
+    Start {
+        /// The oldest of the records that qualify; none if none does.
+        oldest: Option<u64>,
+        /// `prev` of the first record above both `after` and `oldest - 1`.
+        prev: Option<u64>,
+        /// How many qualify; at most `count`.
+        count: u32,
+    },
+    /// Records of a partition.
+    Scan {
+        /// Name and record, ascending. Their topic ids mean nothing.
+        records: Vec<(Slice, Slice)>,
+        /// Everything up to here has been looked at.
+        through: u64,
+        /// Records of the range were there and could not be read: they are lost.
+        damaged: bool,
+    },
+}
