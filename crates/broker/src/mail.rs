@@ -307,6 +307,8 @@ pub enum GapReason {
     BeyondHead,
     /// The rule's `history_messages_max` or `history_age_max` keeps them from being served.
     HistoryLimit,
+    /// They were damaged on disk and are lost.
+    Damaged,
 }
 
 impl Letter {

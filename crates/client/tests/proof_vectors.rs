@@ -30,6 +30,7 @@ fn gap_name(reason: GapReason) -> &'static str {
         GapReason::UnknownEpoch => "unknown_epoch",
         GapReason::BeyondHead => "beyond_head",
         GapReason::HistoryLimit => "history_limit",
+        GapReason::Damaged => "damaged",
         GapReason::Other(_) => "other",
     }
 }

@@ -45,7 +45,13 @@ impl Cursor {
                 vec![with_reason(
                     event("gap", from, frame.to),
                     frame.reason.number(),
-                    &["evicted", "unknown_epoch", "beyond_head", "history_limit"],
+                    &[
+                        "evicted",
+                        "unknown_epoch",
+                        "beyond_head",
+                        "history_limit",
+                        "damaged",
+                    ],
                 )]
             }
             ServerFrame::Skipped(frame) => {

@@ -71,6 +71,7 @@ pub(super) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
         GapReason::UnknownEpoch => "unknown_epoch",
         GapReason::BeyondHead => "beyond_head",
         GapReason::HistoryLimit => "history_limit",
+        GapReason::Damaged => "damaged",
     };
     append(
         out,

@@ -537,5 +537,6 @@ fn wire_reason(reason: GapReason) -> native::GapReason {
         GapReason::UnknownEpoch => native::GapReason::UnknownEpoch,
         GapReason::BeyondHead => native::GapReason::BeyondHead,
         GapReason::HistoryLimit => native::GapReason::HistoryLimit,
+        GapReason::Damaged => native::GapReason::Damaged,
     }
 }

@@ -301,6 +301,7 @@ fn cause_word(cause: GapCause) -> &'static str {
         GapCause::Announced(GapReason::UnknownEpoch) => "unknown_epoch",
         GapCause::Announced(GapReason::BeyondHead) => "beyond_head",
         GapCause::Announced(GapReason::HistoryLimit) => "history_limit",
+        GapCause::Announced(GapReason::Damaged) => "damaged",
         GapCause::Announced(_) => "other",
         GapCause::Unannounced => "unannounced",
         GapCause::Reconnected => "reconnected",

@@ -152,6 +152,8 @@ pub enum GapReason {
     BeyondHead,
     /// The rule serves no more history than this.
     HistoryLimit,
+    /// They were damaged on disk and are lost.
+    Damaged,
     /// A reason of a later version.
     Other(u8),
 }
@@ -314,6 +316,7 @@ impl GapReason {
             1 => Self::UnknownEpoch,
             2 => Self::BeyondHead,
             3 => Self::HistoryLimit,
+            4 => Self::Damaged,
             other => Self::Other(other),
         }
     }
@@ -326,6 +329,7 @@ impl GapReason {
             Self::UnknownEpoch => 1,
             Self::BeyondHead => 2,
             Self::HistoryLimit => 3,
+            Self::Damaged => 4,
             Self::Other(number) => number,
         }
     }

@@ -224,7 +224,13 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
     }
 }
 
-const GAP_REASONS: [&str; 4] = ["evicted", "unknown_epoch", "beyond_head", "history_limit"];
+const GAP_REASONS: [&str; 5] = [
+    "evicted",
+    "unknown_epoch",
+    "beyond_head",
+    "history_limit",
+    "damaged",
+];
 const SKIP_REASONS: [&str; 4] = ["slow", "conflated", "expired", "dropped"];
 
 fn reason_json(names: &[&str], number: u8) -> Value {
