@@ -1,7 +1,7 @@
 //! What all simulated clients share: one connection at a time, at its own pace, with its own misfortunes.
 
 use crate::network::{LinkId, Network, Received};
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Source};
 use crate::plan::Plan;
 use stdx::prng::Prng;
 
@@ -52,6 +52,8 @@ pub struct Peer {
     pub id: usize,
     /// Its own numbers.
     pub random: Prng,
+    /// The node that the connection belongs to.
+    pub instance: u32,
     link: Option<LinkId>,
     out: Vec<u8>,
     /// Bytes received and not yet understood.
@@ -86,6 +88,7 @@ impl Peer {
         let act_at_ms = random.below(plan.active_ms / 4 + 1);
         Peer {
             id,
+            instance: 0,
             link: None,
             out: Vec::new(),
             input: Vec::new(),
@@ -103,6 +106,14 @@ impl Peer {
         }
     }
 
+    /// Who is told what comes by this connection.
+    pub fn source(&self) -> Source {
+        Source {
+            client: self.id,
+            instance: self.instance,
+        }
+    }
+
     /// Whether there is a connection.
     pub fn is_connected(&self) -> bool {
         self.link.is_some()
@@ -114,6 +125,7 @@ impl Peer {
             .random
             .below(u64::from(context.plan.settings.edges_count)) as usize;
         self.link = Some(context.network.connect(self.id, edge));
+        self.instance = context.oracle.lives.instance();
         self.out.clear();
         self.input.clear();
         self.half_closed = false;

@@ -37,6 +37,37 @@ pub struct ClientFaults {
     pub slow: f64,
 }
 
+/// The death of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crash {
+    /// Virtual milliseconds after the world's start.
+    pub after_ms: u64,
+    /// The next node begins so much later.
+    pub down_ms: u64,
+    /// Clients still read what was on its way to them.
+    pub leaves_data: bool,
+}
+
+impl Crash {
+    /// None in half of the worlds, else one or several; at least one if it `must` be.
+    pub fn draw(random: &mut Prng, active_ms: u64, must: bool) -> Vec<Crash> {
+        let count = match random.below(4) {
+            0 | 1 => u64::from(must),
+            2 => 1,
+            _ => random.between(2, 5),
+        };
+        let mut crashes: Vec<Crash> = (0..count)
+            .map(|_| Crash {
+                after_ms: random.below(active_ms),
+                down_ms: [0, 1, 30, 200][random.below(4) as usize],
+                leaves_data: random.chance(0.5),
+            })
+            .collect();
+        crashes.sort_by_key(|crash| crash.after_ms);
+        crashes
+    }
+}
+
 impl NetFaults {
     /// Drawn.
     pub fn draw(random: &mut Prng) -> NetFaults {

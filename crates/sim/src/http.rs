@@ -4,8 +4,8 @@
 mod stream;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
-use crate::oracle::{Hole, Oracle, Run};
-use crate::plan::{EPOCH, Plan};
+use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, Source};
+use crate::plan::Plan;
 use serde_json::Value;
 use stdx::prng::Prng;
 use wire::codec::Step;
@@ -159,10 +159,13 @@ impl HttpClient {
                     .random
                     .chance(0.5)
                     .then(|| self.peer.random.between(0, floor));
-                let query = since.map_or(String::new(), |since| format!("&since={EPOCH}:{since}"));
+                let epoch = context.oracle.present_epoch(context.plan.partition(topic));
+                let query = since.map_or(String::new(), |since| format!("&since={epoch}:{since}"));
                 let head = format!("GET /topics/{name}?limit=5{query} HTTP/1.1\r\n");
                 let run = Run {
                     topic,
+                    epoch,
+                    client: self.peer.id,
                     ..Run::default()
                 };
                 self.runs = vec![run];
@@ -175,7 +178,7 @@ impl HttpClient {
         let run = &self.runs[0];
         let name = &context.plan.topics[run.topic];
         let since = match self.has_begun[0] {
-            true => format!("&since={EPOCH}:{}", run.cursor),
+            true => format!("&since={}:{}", run.epoch, run.cursor),
             false => String::new(),
         };
         let limit = self.peer.random.between(1, 10);
@@ -277,13 +280,17 @@ impl HttpClient {
         body: &Value,
     ) {
         let id = self.peer.id;
+        let source = self.peer.source();
         let results: Vec<&Value> = match body["results"].as_array() {
             Some(results) => results.iter().collect(),
             None => vec![body],
         };
         if status >= 400 {
-            ids.iter()
-                .for_each(|publication| context.oracle.refused(id, *publication));
+            for publication in ids {
+                context
+                    .oracle
+                    .refused(context.plan, source, *publication, Refusal::Final);
+            }
             return;
         }
         if results.len() != ids.len() {
@@ -296,15 +303,20 @@ impl HttpClient {
             match result["offset"].as_u64() {
                 Some(offset) => {
                     let epoch = result["epoch"].as_str().and_then(|text| text.parse().ok());
-                    context.oracle.acknowledged(
-                        context.plan,
-                        id,
-                        *publication,
-                        epoch.unwrap_or(0),
+                    let told = Acknowledged {
+                        epoch: epoch.unwrap_or(0),
                         offset,
-                    );
+                        is_duplicate: result["duplicate"] == true,
+                    };
+                    context
+                        .oracle
+                        .acknowledged(context.plan, source, *publication, told);
                 }
-                None if !context.plan.lossless => context.oracle.refused(id, *publication),
+                None if !context.plan.lossless => {
+                    context
+                        .oracle
+                        .refused(context.plan, source, *publication, Refusal::Final);
+                }
                 None => context.oracle.fail(id, format!("refused: {result}")),
             }
         }
@@ -312,8 +324,18 @@ impl HttpClient {
 
     /// A page of history or of a long poll: what follows the run's cursor.
     fn on_page(&mut self, context: &mut Context<'_>, body: &Value) {
+        let source = self.peer.source();
         let run = &mut self.runs[0];
         let told_at = context.oracle.moment;
+        let position = body["cursor"].as_str().and_then(position_of);
+        let Some((epoch, cursor)) = position else {
+            let text = format!("a page without a cursor: {body}");
+            return context.oracle.fail(source.client, text);
+        };
+        let is_said = !body["gap"].is_null();
+        if !turn_to(context, run, source, epoch, self.has_begun[0], is_said) {
+            return;
+        }
         if let Some(hole) = hole_of(&body["gap"], told_at) {
             run.take_hole(hole);
         }
@@ -324,16 +346,8 @@ impl HttpClient {
                 (run.from, run.cursor) = (offset - 1, offset - 1);
                 self.has_begun[0] = true;
             }
-            take(context, run, offset, payload);
+            take(context, run, source, offset, payload);
         }
-        let cursor = body["cursor"]
-            .as_str()
-            .and_then(|text| text.rsplit(':').next()?.parse().ok());
-        let Some(cursor) = cursor else {
-            return context
-                .oracle
-                .fail(self.peer.id, format!("a page without a cursor: {body}"));
-        };
         if !std::mem::replace(&mut self.has_begun[0], true) {
             (run.from, run.cursor) = (cursor, cursor);
         }
@@ -343,19 +357,54 @@ impl HttpClient {
         }
         run.cursor = cursor;
         if matches!(self.kind, Kind::Requests) {
-            let mut run = std::mem::take(run);
-            run.client = self.peer.id;
+            let run = std::mem::take(run);
             // A page of history may be short of the head for its limits: it claims its records only.
             context.oracle.keep_run(run);
         }
     }
 }
 
+/// The node answers with an epoch: what the run has holds by it, or the answer says that all is lost.
+fn turn_to(
+    context: &mut Context<'_>,
+    run: &mut Run,
+    source: Source,
+    epoch: u64,
+    has_begun: bool,
+    is_said: bool,
+) -> bool {
+    let partition = context.plan.partition(run.topic);
+    let expected = context.oracle.epoch(partition, source.instance);
+    if epoch != expected {
+        let text = format!("epoch {epoch}, and the log's is {expected}");
+        context.oracle.fail(source.client, text);
+        return false;
+    }
+    let oracle = &mut *context.oracle;
+    let is_known = oracle.holds(partition, run.epoch, run.cursor, source.instance);
+    if !has_begun || run.epoch == epoch || is_known {
+        run.epoch = epoch;
+    } else if is_said {
+        context.oracle.keep_run(run.begin_anew(epoch));
+    } else {
+        let text = format!("{}:{} is gone, and no gap was told", run.epoch, run.cursor);
+        context.oracle.fail(source.client, text);
+        return false;
+    }
+    true
+}
+
+/// Epoch and offset of a position.
+fn position_of(text: &str) -> Option<(u64, u64)> {
+    let (epoch, offset) = text.split_once(':')?;
+    Some((epoch.parse().ok()?, offset.parse().ok()?))
+}
+
 /// A message that follows what the run has.
-fn take(context: &mut Context<'_>, run: &mut Run, offset: u64, payload: &str) {
+fn take(context: &mut Context<'_>, run: &mut Run, source: Source, offset: u64, payload: &str) {
     context.oracle.delivered(
         context.plan,
-        run.client,
+        source,
         run.topic,
         offset,
         None,
@@ -446,13 +495,9 @@ impl Client for HttpClient {
             };
         }
         for run in &self.runs {
-            let marker = oracle.markers.get(&run.topic).copied().unwrap_or(0);
-            if run.cursor < marker {
-                return Err(format!(
-                    "{:?} of topic {} is at {} and the last message at {marker}",
-                    self.kind, run.topic, run.cursor
-                ));
-            }
+            oracle
+                .is_past_marker(run)
+                .map_err(|text| format!("{:?} of topic {} {text}", self.kind, run.topic))?;
         }
         Ok(())
     }

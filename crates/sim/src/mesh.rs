@@ -42,6 +42,11 @@ impl Mesh {
         }
     }
 
+    /// The node is gone, and with it everything on its way.
+    pub fn crash(&mut self) {
+        self.queues.iter_mut().for_each(VecDeque::clear);
+    }
+
     fn send(&mut self, from: usize, to: usize, post: Post) {
         let post = self.saboteur.on_post(to as u16, post);
         let len = match &post {

@@ -2,7 +2,7 @@
 //!
 //! Place: in the simulator's own mailbox and network only; production code knows nothing of it.
 
-use broker::mail::{Letter, Request};
+use broker::mail::{Letter, Request, Start};
 use node::mailbox::Post;
 use stdx::chunk::Slice;
 use stdx::prng::Prng;
@@ -24,6 +24,8 @@ pub enum Mutation {
     WrongPrev,
     /// A grant names an epoch that is over.
     OldEpoch,
+    /// After a restart, a position of the life before is taken for one of this life.
+    FeedOldEpoch,
     /// A grant's interest gets lost: the stream of its topic is silent.
     LoseInterest,
     /// An acknowledgement is lost.
@@ -38,7 +40,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 12] = [
+    pub const ALL: [Mutation; 13] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -46,6 +48,7 @@ impl Mutation {
         Mutation::CaughtUpEarly,
         Mutation::WrongPrev,
         Mutation::OldEpoch,
+        Mutation::FeedOldEpoch,
         Mutation::LoseInterest,
         Mutation::LoseAck,
         Mutation::AckWithoutAppend,
@@ -60,6 +63,8 @@ pub struct Saboteur {
     random: Prng,
     /// Topics' streams that are silent, by (from, to, index).
     silent: Vec<(u16, u16, u32)>,
+    /// The epoch of the node before this one.
+    former: Option<u64>,
     /// How often it struck.
     pub strikes: u32,
 }
@@ -73,8 +78,15 @@ impl Saboteur {
             mutation,
             random: Prng::new(seed ^ 0x5ab0),
             silent: Vec::new(),
+            former: None,
             strikes: 0,
         }
+    }
+
+    /// The next node begins; the first log of the one before had this epoch.
+    pub(crate) fn restarted(&mut self, former: u64) {
+        self.former = Some(former);
+        self.silent.clear();
     }
 
     fn strikes(&mut self) -> bool {
@@ -113,6 +125,20 @@ impl Saboteur {
     }
 
     fn requests(&mut self, mut requests: Vec<Request>) -> Vec<Request> {
+        if self.mutation == Some(Mutation::FeedOldEpoch) {
+            for request in &mut requests {
+                if let Request::Subscribe {
+                    start: Start::Since(position),
+                    ..
+                } = request
+                    && Some(position.epoch) == self.former
+                    && self.random.chance(0.5)
+                {
+                    self.strikes += 1;
+                    position.epoch += 1;
+                }
+            }
+        }
         if self.mutation == Some(Mutation::AckWithoutAppend) {
             for request in &mut requests {
                 // Of a publish only the acknowledgement is left: it goes to another topic's name in the same partition.

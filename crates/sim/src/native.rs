@@ -44,6 +44,8 @@ struct Plain {
     is_snapshot: bool,
     /// MESSAGE or GAP or CAUGHT_UP has come since SUBSCRIBED.
     has_begun: bool,
+    /// The position says nothing to this node: it has to say so before anything else.
+    must_announce: bool,
 }
 
 struct Wide {
@@ -311,13 +313,12 @@ impl Client for NativeClient {
             if plain.stage != Stage::Live {
                 return Err(format!("subscription {number} is {:?}", plain.stage));
             }
-            let marker = oracle.markers.get(&plain.run.topic).copied().unwrap_or(0);
-            if plain.run.cursor < marker {
-                return Err(format!(
-                    "subscription {number} to topic {} is at {} and the last message at {marker}",
-                    plain.run.topic, plain.run.cursor
-                ));
+            if plain.must_announce {
+                return Err(format!("subscription {number} was not told of its gap"));
             }
+            oracle.is_past_marker(&plain.run).map_err(|text| {
+                format!("subscription {number} to topic {} {text}", plain.run.topic)
+            })?;
         }
         for (number, wide) in &self.wide {
             if wide.stage != Stage::Live {

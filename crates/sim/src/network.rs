@@ -74,6 +74,7 @@ pub struct Network {
     links: BTreeMap<LinkId, Link>,
     edges: Vec<EdgeSide>,
     last_link: LinkId,
+    is_down: bool,
     random: Prng,
     /// What goes wrong.
     pub faults: NetFaults,
@@ -93,6 +94,7 @@ impl Network {
             links: BTreeMap::new(),
             edges: (0..edges).map(|_| EdgeSide::default()).collect(),
             last_link: 0,
+            is_down: false,
             random,
             faults,
             now_ms: 0,
@@ -107,6 +109,37 @@ impl Network {
             self.hash,
             kind ^ a.rotate_left(16) ^ b.rotate_left(40) ^ self.now_ms,
         );
+    }
+
+    /// The node is gone: all connections are lost. With `leaves_data`, clients still read what is on its way to them.
+    pub fn crash(&mut self, leaves_data: bool) {
+        self.is_down = true;
+        self.edges = (0..self.edges.len()).map(|_| EdgeSide::default()).collect();
+        self.fold(9, u64::from(leaves_data), 0);
+        let ids: Vec<LinkId> = self.links.keys().copied().collect();
+        for id in ids {
+            self.lose(id, leaves_data);
+        }
+    }
+
+    /// The next node listens.
+    pub fn restart(&mut self) {
+        self.is_down = false;
+    }
+
+    fn lose(&mut self, id: LinkId, leaves_data: bool) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.node_gone = true;
+            link.to_node.clear();
+            if leaves_data {
+                link.to_client_ended = true;
+            } else {
+                link.to_client.clear();
+                link.reset = true;
+            }
+            self.notified.push(link.client);
+        }
+        self.drop_if_over(id);
     }
 
     /// A client connects to an edge; it may write at once.
@@ -131,8 +164,12 @@ impl Network {
             write_armed: false,
         };
         self.links.insert(self.last_link, link);
-        self.edges[edge].pending.push_back(self.last_link);
         self.fold(1, client as u64, edge as u64);
+        if self.is_down {
+            self.lose(self.last_link, false);
+            return self.last_link;
+        }
+        self.edges[edge].pending.push_back(self.last_link);
         self.last_link
     }
 

@@ -1,101 +1,63 @@
 //! The reference model: what was published, where it stands, and what each subscriber may and must have seen.
 //!
 //! Clients tell what they send and what they are told; positions are learned from acknowledgements, deliveries and
-//! history, and must all agree. While the world runs, claims are judged at once where one claim contradicts another; at
-//! its end each subscriber's run is compared with the whole list of its topic.
+//! history, and must all agree, over restarts too. While the world runs, claims are judged at once where one claim
+//! contradicts another; at its end each subscriber's run is compared with the whole list of its topic ([`judge`]).
 
-use crate::plan::{EPOCH, Plan};
+mod judge;
+mod lives;
+mod run;
+
+pub use lives::Lives;
+pub use run::{FilterRun, Hole, Run};
+
+use crate::plan::Plan;
 use broker::topic::{Filter, TopicName};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a client is remembered to have done last, in lines.
 const NOTES_MAX: usize = 20_000;
 
-/// What became of a publication.
+/// Who was told something: a client, by the node that its connection belonged to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// Nobody knows; it may still be appended.
-    Open,
-    /// Acknowledged, or seen, at this offset.
-    Appended(u64),
-    /// Refused: it must never be seen.
-    Refused,
+pub struct Source {
+    /// The client.
+    pub client: usize,
+    /// Which node: 0 is the first, each restart makes the next.
+    pub instance: u32,
 }
 
-/// One message that a client has sent.
+/// What a refusal says about what is on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It has not happened.
+    Final,
+    /// It has not been seen; after a crash it may turn out to be on disk.
+    UntilCrash,
+}
+
+/// One message that a client has sent, once or, if it can be recognised, again and again.
 #[derive(Clone, Debug)]
 pub struct Publication {
     /// Its topic.
     pub topic: usize,
-    /// The moment: rises with everything that happens.
+    /// The moment of the first attempt: rises with everything that happens.
     pub sent_at: u64,
-    /// The partition's greatest offset that anybody had been told of when it was sent.
+    /// The partition's greatest offset that anybody had been told of at the last attempt.
     floor: u64,
-    /// Its fate.
-    pub fate: Fate,
+    /// The node of the last attempt.
+    instance: u32,
+    /// How often it was sent.
+    attempts: u32,
+    /// Attempts whose outcome nobody knows.
+    open: u32,
+    /// By which node all attempts were refused.
+    refused: Option<(u32, Refusal)>,
+    /// Where it stands: life and offset.
+    places: Vec<(u32, u64)>,
+    /// Producer and its sequence.
+    pub sequence: Option<(u64, u64)>,
     payload: Vec<u8>,
-}
-
-/// Something lost, as a node announced it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hole {
-    /// Exclusive.
-    pub from: u64,
-    /// Inclusive.
-    pub to: u64,
-    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit.
-    pub reason: u8,
-    /// The moment when it was told.
-    pub told_at: u64,
-}
-
-/// One subscription to a plain topic, over all connections on which it was resumed.
-#[derive(Clone, Debug, Default)]
-pub struct Run {
-    /// Whose.
-    pub client: usize,
-    /// Which topic.
-    pub topic: usize,
-    /// It begins after this offset.
-    pub from: u64,
-    /// Everything up to here is settled.
-    pub cursor: u64,
-    /// Offsets received, rising.
-    pub seen: Vec<u64>,
-    /// Announced.
-    pub holes: Vec<Hole>,
-    /// It asked for the newest so many, when the partition was known up to the offset.
-    pub wanted_newest: Option<(usize, u64)>,
-}
-
-impl Run {
-    /// A gap was announced: what lies before it is claimed to be settled, and judged as such.
-    pub fn take_hole(&mut self, hole: Hole) {
-        self.holes.push(Hole {
-            from: self.cursor.max(hole.from),
-            ..hole
-        });
-        self.cursor = self.cursor.max(hole.to);
-    }
-}
-
-/// One subscription to a filter on one connection.
-#[derive(Clone, Debug, Default)]
-pub struct FilterRun {
-    /// Whose.
-    pub client: usize,
-    /// Which filter.
-    pub filter: usize,
-    /// What is sent after this moment has to come.
-    pub since: u64,
-    /// Topic and offset of what came.
-    pub seen: BTreeSet<(usize, u64)>,
-    /// The newest of each topic.
-    pub newest: BTreeMap<usize, u64>,
-    /// Announced as left out: partition, from (exclusive), through (inclusive).
-    pub skipped: Vec<(u32, u64, u64)>,
-    /// Still there at the end of the world, so that everything must have come.
-    pub is_live: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,16 +83,18 @@ pub struct Failure {
 pub struct Oracle {
     /// Everything that was sent.
     pub publications: Vec<Publication>,
-    /// By (partition, offset).
-    places: BTreeMap<(u32, u64), Place>,
-    /// By partition: the greatest offset that anybody was told of.
+    /// Epochs.
+    pub lives: Lives,
+    /// By (partition, life, offset).
+    places: BTreeMap<(u32, u32, u64), Place>,
+    /// By partition: the greatest offset that anybody was told of in the present life.
     floors: BTreeMap<u32, u64>,
     runs: Vec<Run>,
     filter_runs: Vec<FilterRun>,
     /// By topic: what its history held after the last message, and the moment when that was seen.
     pub present: BTreeMap<usize, BTreeMap<u64, u64>>,
-    /// By topic: the offset of the last message, sent when all faults were over.
-    pub markers: BTreeMap<usize, u64>,
+    /// By topic: epoch and offset of the last message, sent when all faults were over.
+    pub markers: BTreeMap<usize, (u64, u64)>,
     /// Topics that were published to after all others had left.
     pub visited: usize,
     /// Rises with everything that happens.
@@ -146,6 +110,8 @@ pub struct Oracle {
     pub deliveries: u64,
     /// Announced holes judged.
     pub holes: u64,
+    /// Acknowledgements of what the log had already.
+    pub duplicates: u64,
 }
 
 impl Oracle {
@@ -168,6 +134,13 @@ impl Oracle {
         notes.push_back(line);
     }
 
+    /// The same for all clients that have done something.
+    pub fn note_all(&mut self, text: &str) {
+        for client in self.notes.keys().copied().collect::<Vec<usize>>() {
+            self.note(client, || text.to_owned());
+        }
+    }
+
     /// The last doings of a client.
     pub fn notes(&self, client: usize) -> impl Iterator<Item = &String> {
         self.notes.get(&client).into_iter().flatten()
@@ -182,6 +155,40 @@ impl Oracle {
                 text,
             });
         }
+    }
+
+    /// The next node runs. Of each log: its epoch, and where that begins if it is new.
+    pub fn restarted(&mut self, logs: Vec<(u64, BTreeMap<u32, u64>)>) {
+        let before = self.lives.clone();
+        for (log, (epoch, starts)) in logs.into_iter().enumerate() {
+            self.lives.restarted(log, epoch, starts);
+        }
+        for (partition, floor) in &mut self.floors {
+            let (old, new) = (before.present(*partition), self.lives.present(*partition));
+            if old != new {
+                let kept = self.lives.kept_before(*partition, old, new);
+                *floor = (*floor).min(kept.saturating_sub(1));
+            }
+        }
+    }
+
+    /// The epoch of a partition by the node of a connection.
+    pub fn epoch(&self, partition: u32, instance: u32) -> u64 {
+        self.lives
+            .epoch(partition, self.lives.at(partition, instance))
+    }
+
+    /// The epoch of a partition now.
+    pub fn present_epoch(&self, partition: u32) -> u64 {
+        self.epoch(partition, self.lives.instance())
+    }
+
+    /// Whether a position that was told once holds by the node of a connection.
+    pub fn holds(&self, partition: u32, epoch: u64, offset: u64, instance: u32) -> bool {
+        let to = self.lives.at(partition, instance);
+        self.lives
+            .of_epoch(partition, epoch)
+            .is_some_and(|from| self.lives.holds(partition, from, offset, to))
     }
 
     /// The greatest offset of a partition that anybody was told of.
@@ -200,47 +207,89 @@ impl Oracle {
             topic,
             sent_at,
             floor: self.floor(plan.partition(topic)),
-            fate: Fate::Open,
+            instance: self.lives.instance(),
+            attempts: 1,
+            open: 1,
+            refused: None,
+            places: Vec::new(),
+            sequence: None,
             payload: payload.clone(),
         });
         (id, payload)
     }
 
+    /// A message that can be recognised is sent again; answers its payload.
+    pub fn repeated(&mut self, plan: &Plan, id: usize) -> Vec<u8> {
+        let partition = plan.partition(self.publications[id].topic);
+        let floor = self.floor(partition);
+        let instance = self.lives.instance();
+        let publication = &mut self.publications[id];
+        publication.floor = floor;
+        publication.instance = instance;
+        publication.attempts += 1;
+        publication.open += 1;
+        publication.refused = None;
+        publication.payload.clone()
+    }
+
     /// A publication was refused.
-    pub fn refused(&mut self, client: usize, id: usize) {
-        match self.publications[id].fate {
-            Fate::Appended(offset) => self.fail(
-                client,
-                format!("publication {id} stands at offset {offset} and was refused"),
-            ),
-            _ => self.publications[id].fate = Fate::Refused,
+    pub fn refused(&mut self, plan: &Plan, source: Source, id: usize, refusal: Refusal) {
+        let publication = &mut self.publications[id];
+        publication.open = publication.open.saturating_sub(1);
+        let partition = plan.partition(publication.topic);
+        let life = self.lives.at(partition, source.instance);
+        let place = publication
+            .places
+            .iter()
+            .find(|(other, offset)| self.lives.holds(partition, *other, *offset, life));
+        match place {
+            Some((_, offset)) if publication.attempts == 1 => {
+                let text = format!("publication {id} stands at offset {offset} and was refused");
+                self.fail(source.client, text);
+            }
+            None if publication.open == 0 => {
+                publication.refused = Some((source.instance, refusal));
+            }
+            _ => {}
         }
     }
 
     /// A publication was acknowledged.
-    pub fn acknowledged(&mut self, plan: &Plan, client: usize, id: usize, epoch: u64, offset: u64) {
-        let publication = &self.publications[id];
+    pub fn acknowledged(&mut self, plan: &Plan, source: Source, id: usize, told: Acknowledged) {
+        let publication = &mut self.publications[id];
+        publication.open = publication.open.saturating_sub(1);
         let partition = plan.partition(publication.topic);
-        if epoch != EPOCH {
-            return self.fail(client, format!("publication {id}: epoch {epoch}"));
+        let Acknowledged {
+            epoch,
+            offset,
+            is_duplicate,
+        } = told;
+        let (floor, attempts) = (publication.floor, publication.attempts);
+        let client = source.client;
+        self.duplicates += u64::from(is_duplicate);
+        let expected = self.epoch(partition, source.instance);
+        if epoch != expected {
+            let text = format!("publication {id}: epoch {epoch}, and the log's is {expected}");
+            return self.fail(client, text);
         }
-        if offset <= publication.floor {
-            let floor = publication.floor;
-            return self.fail(
-                client,
-                format!(
-                    "publication {id}: offset {offset}, though {floor} was known when it was sent"
-                ),
+        if is_duplicate && attempts == 1 {
+            let text = format!("publication {id} was sent once and is called a duplicate");
+            return self.fail(client, text);
+        }
+        if !is_duplicate && offset <= floor {
+            let text = format!(
+                "publication {id}: offset {offset}, though {floor} was known when it was sent"
             );
+            return self.fail(client, text);
         }
-        self.learn(partition, offset, client, id, None);
+        self.learn(partition, offset, source, id, None);
     }
 
     /// A message was received: judges everything but its order. Answers false when it is not what was published.
     pub fn delivered(
         &mut self,
         plan: &Plan,
-        client: usize,
+        source: Source,
         topic: usize,
         offset: u64,
         prev: Option<u64>,
@@ -251,76 +300,115 @@ impl Oracle {
             .get(..16)
             .and_then(|text| std::str::from_utf8(text).ok())
             .and_then(|text| usize::from_str_radix(text, 16).ok());
-        let Some(publication) = id.and_then(|id| self.publications.get(id)) else {
-            let text = format!(
-                "offset {offset} of {} is no publication",
-                plan.topics[topic]
-            );
-            self.fail(client, text);
+        let name = &plan.topics[topic];
+        let Some((id, publication)) = id.and_then(|id| {
+            self.publications
+                .get(id)
+                .map(|publication| (id, publication))
+        }) else {
+            let text = format!("offset {offset} of {name} is no publication");
+            self.fail(source.client, text);
             return false;
         };
-        let id = id.unwrap_or_default();
         if publication.topic != topic || publication.payload != payload {
-            self.fail(
-                client,
-                format!(
-                    "offset {offset} of {} is not publication {id}",
-                    plan.topics[topic]
-                ),
-            );
+            let text = format!("offset {offset} of {name} is not publication {id}");
+            self.fail(source.client, text);
             return false;
         }
-        self.learn(plan.partition(topic), offset, client, id, prev)
+        self.learn(plan.partition(topic), offset, source, id, prev)
     }
 
     fn learn(
         &mut self,
         partition: u32,
         offset: u64,
-        client: usize,
+        source: Source,
         id: usize,
         prev: Option<u64>,
     ) -> bool {
-        match self.publications[id].fate {
-            Fate::Refused => {
-                self.fail(
-                    client,
-                    format!("publication {id} was refused and stands at {offset}"),
-                );
-                return false;
-            }
-            Fate::Appended(known) if known != offset => {
-                self.fail(
-                    client,
-                    format!("publication {id} stands at {known} and at {offset}"),
-                );
-                return false;
-            }
-            _ => self.publications[id].fate = Fate::Appended(offset),
+        let life = self.lives.at(partition, source.instance);
+        let origin = self.lives.origin(partition, life, offset);
+        if let Err(text) = self.stands(partition, (origin, offset), life, source, id) {
+            self.fail(source.client, text);
+            return false;
         }
-        let floor = self.floors.entry(partition).or_default();
-        *floor = (*floor).max(offset);
-        let place = self.places.entry((partition, offset)).or_insert(Place {
+        if life == self.lives.present(partition) {
+            let floor = self.floors.entry(partition).or_default();
+            *floor = (*floor).max(offset);
+        }
+        let key = (partition, origin, offset);
+        let place = self.places.entry(key).or_insert(Place {
             publication: id,
             prev,
         });
         if place.publication != id {
             let other = place.publication;
-            self.fail(
-                client,
-                format!("offset {offset}: publications {other} and {id}"),
-            );
+            let text = format!("offset {offset}: publications {other} and {id}");
+            self.fail(source.client, text);
             return false;
         }
         match (place.prev, prev) {
             (Some(one), Some(two)) if one != two => {
-                self.fail(client, format!("offset {offset}: prev {one} and {two}"));
+                let text = format!("offset {offset}: prev {one} and {two}");
+                self.fail(source.client, text);
                 return false;
             }
             (None, Some(_)) => place.prev = prev,
             _ => {}
         }
         true
+    }
+
+    /// A publication stands at a place: is that possible, given what was told of it before?
+    fn stands(
+        &mut self,
+        partition: u32,
+        place: (u32, u64),
+        life: u32,
+        source: Source,
+        id: usize,
+    ) -> Result<(), String> {
+        let publication = &mut self.publications[id];
+        let offset = place.1;
+        match publication.refused {
+            Some((instance, refusal))
+                if refusal == Refusal::Final || instance == source.instance =>
+            {
+                return Err(format!(
+                    "publication {id} was refused and stands at {offset}"
+                ));
+            }
+            _ => {}
+        }
+        for (other, known) in &publication.places {
+            let is_other = (*other, *known) != place;
+            if is_other && self.lives.holds(partition, *other, *known, life) {
+                return Err(format!(
+                    "publication {id} stands at {known} and at {offset}"
+                ));
+            }
+        }
+        if !publication.places.contains(&place) {
+            publication.places.push(place);
+        }
+        Ok(())
+    }
+
+    /// Whether a subscriber has come to its topic's last message.
+    ///
+    /// # Errors
+    /// Where it is instead.
+    pub fn is_past_marker(&self, run: &Run) -> Result<(), String> {
+        let Some((epoch, offset)) = self.markers.get(&run.topic).copied() else {
+            return Ok(());
+        };
+        if run.epoch == epoch && run.cursor >= offset {
+            return Ok(());
+        }
+        Err(format!(
+            "is at {}:{} and the last message at {epoch}:{offset}",
+            run.epoch, run.cursor
+        ))
     }
 
     /// A run is over, or the world is.
@@ -332,166 +420,17 @@ impl Oracle {
     pub fn keep_filter_run(&mut self, run: FilterRun) {
         self.filter_runs.push(run);
     }
+}
 
-    /// Compares all that was claimed with what is known now.
-    pub fn judge(&mut self, plan: &Plan) {
-        let mut offsets: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-        let mut places: Vec<(usize, u64, Option<u64>)> = Vec::new();
-        for ((_, offset), place) in &self.places {
-            let topic = self.publications[place.publication].topic;
-            offsets.entry(topic).or_default().push(*offset);
-            places.push((topic, *offset, place.prev));
-        }
-        for (topic, offset, prev) in places {
-            let all = &offsets[&topic];
-            let at = all.partition_point(|other| *other < offset);
-            let before = if at == 0 { 0 } else { all[at - 1] };
-            if prev.is_some_and(|prev| prev < before) {
-                let topic = &plan.topics[topic];
-                self.fail(
-                    None,
-                    format!(
-                        "{topic}: offset {offset} has prev {prev:?}, but {before} lies between"
-                    ),
-                );
-            }
-        }
-        for run in std::mem::take(&mut self.runs) {
-            self.judge_run(plan, &run, offsets.get(&run.topic).map_or(&[], |all| all));
-        }
-        for run in std::mem::take(&mut self.filter_runs) {
-            self.judge_filter_run(plan, &run);
-        }
-        if plan.lossless {
-            self.judge_presence(plan, &offsets);
-        }
-    }
-
-    fn judge_run(&mut self, plan: &Plan, run: &Run, offsets: &[u64]) {
-        let name = &plan.topics[run.topic];
-        let in_hole = |offset: u64| {
-            run.holes
-                .iter()
-                .any(|hole| hole.from < offset && offset <= hole.to)
-        };
-        for offset in offsets {
-            let was_seen = run.seen.binary_search(offset).is_ok();
-            let is_settled = run.from < *offset && *offset <= run.cursor;
-            if is_settled && !was_seen && !in_hole(*offset) {
-                return self.fail(
-                    run.client,
-                    format!(
-                        "{name}: offset {offset} lost: everything after {} up to {} was claimed to be settled",
-                        run.from, run.cursor
-                    ),
-                );
-            }
-            if was_seen && in_hole(*offset) {
-                return self.fail(
-                    run.client,
-                    format!("{name}: offset {offset} was delivered and announced as lost"),
-                );
-            }
-        }
-        for hole in &run.holes {
-            self.judge_hole(plan, run, hole, offsets);
-        }
-        if let Some((count, floor)) = run.wanted_newest
-            && plan.lossless
-        {
-            let there = offsets.partition_point(|offset| *offset <= floor);
-            let served = offsets.len() - offsets.partition_point(|offset| *offset <= run.from);
-            if served < there.min(count) {
-                self.fail(
-                    run.client,
-                    format!("{name}: the newest {count} of {there} were asked for, and it began after {}", run.from),
-                );
-            }
-        }
-    }
-
-    fn judge_hole(&mut self, plan: &Plan, run: &Run, hole: &Hole, offsets: &[u64]) {
-        self.holes += 1;
-        let name = &plan.topics[run.topic];
-        let is_ours = hole.reason == 0 || hole.reason == 3;
-        if is_ours && plan.lossless {
-            return self.fail(
-                run.client,
-                format!("{name}: nothing can be missing here, and a gap was announced: {hole:?}"),
-            );
-        }
-        let range = hole.from + 1..hole.to.saturating_add(1).max(hole.from + 1);
-        if hole.reason == 0
-            && let Some(present) = self.present.get(&run.topic)
-            && plan.settings.rules[0].history_messages_max > 1_000_000
-            && let Some((offset, _)) = present
-                .range(range.clone())
-                .find(|(_, at)| **at > hole.told_at)
-        {
-            return self.fail(
-                run.client,
-                format!("{name}: {hole:?} announces {offset} as evicted, but history has it"),
-            );
-        }
-        let rule = &plan.settings.rules[0];
-        if hole.reason == 3 && rule.history_age_max_ms >= 1 << 30 && !plan.clock_jumps {
-            let newer = offsets.iter().filter(|offset| **offset > hole.to).count();
-            // Newer ones may have been evicted before anybody was told of them.
-            let unknown = self.publications.iter().filter(|publication| {
-                publication.topic == run.topic && publication.fate == Fate::Open
-            });
-            let newer = newer + unknown.count();
-            let inside = offsets.iter().any(|offset| range.contains(offset));
-            if inside && newer < rule.history_messages_max as usize {
-                self.fail(
-                    run.client,
-                    format!(
-                        "{name}: {hole:?} by the history's limit, with only {newer} newer messages"
-                    ),
-                );
-            }
-        }
-    }
-
-    fn judge_filter_run(&mut self, plan: &Plan, run: &FilterRun) {
-        if !run.is_live {
-            return;
-        }
-        let filter = &plan.filters[run.filter];
-        for (topic, name) in plan.topics.iter().enumerate() {
-            if !matches(filter, name) {
-                continue;
-            }
-            let partition = plan.partition(topic);
-            for ((_, offset), place) in self.places.range((partition, 0)..(partition + 1, 0)) {
-                let publication = &self.publications[place.publication];
-                if publication.topic != topic || publication.sent_at <= run.since {
-                    continue;
-                }
-                let was_skipped = run.skipped.iter().any(|(other, from, through)| {
-                    *other == partition && from < offset && offset <= through
-                });
-                if !was_skipped && !run.seen.contains(&(topic, *offset)) {
-                    let text = format!("filter {filter}: offset {offset} of {name} was lost");
-                    return self.fail(run.client, text);
-                }
-            }
-        }
-    }
-
-    /// Where nothing can be lost, history holds everything that was ever acknowledged or seen.
-    fn judge_presence(&mut self, plan: &Plan, offsets: &BTreeMap<usize, Vec<u64>>) {
-        for (topic, present) in std::mem::take(&mut self.present) {
-            for offset in offsets.get(&topic).into_iter().flatten() {
-                // What was appended behind the last message may have come after history was read.
-                let marker = self.markers.get(&topic).copied().unwrap_or(0);
-                if *offset <= marker && !present.contains_key(offset) {
-                    let name = &plan.topics[topic];
-                    self.fail(None, format!("{name}: {offset} is not in history any more"));
-                }
-            }
-        }
-    }
+/// What an acknowledgement says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acknowledged {
+    /// The log's.
+    pub epoch: u64,
+    /// Where it stands.
+    pub offset: u64,
+    /// The log had it already.
+    pub is_duplicate: bool,
 }
 
 /// Whether a filter covers a topic.

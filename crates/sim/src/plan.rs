@@ -1,14 +1,16 @@
 //! A world's shape, drawn from its seed: the node's settings, its topics, its clients and what goes wrong.
 
-use crate::faults::{ClientFaults, MailFaults, NetFaults};
+use crate::faults::{ClientFaults, Crash, MailFaults, NetFaults};
 use broker::filters::FilterTrie;
 use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
 use broker::topic::Filter;
 use std::sync::Arc;
 use stdx::prng::Prng;
 
-/// The log's life in every world; positions of other epochs are the clients' invention.
+/// The first epoch of a memory log; each further life has the next.
 pub const EPOCH: u64 = 70;
+/// No log ever has this one: a client's invention.
+pub const UNKNOWN_EPOCH: u64 = 67;
 
 /// How large worlds are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +56,8 @@ pub struct Plan {
     pub mail: MailFaults,
     /// Of clients.
     pub client: ClientFaults,
+    /// When the node dies, rising.
+    pub crashes: Vec<Crash>,
 }
 
 impl Plan {
@@ -78,6 +82,10 @@ impl Plan {
             .collect();
         let settings = draw_settings(&mut random, edges, homes, lossless, big);
         let memory_is_short = !lossless && random.chance(0.3);
+        let active_ms = match big {
+            true => 1_500,
+            false => random.between(300, 3_000),
+        };
         Plan {
             seed,
             settings: Arc::new(settings),
@@ -88,11 +96,7 @@ impl Plan {
             } else {
                 random.between(2, 9) as usize
             },
-            active_ms: if big {
-                1_500
-            } else {
-                random.between(300, 3_000)
-            },
+            active_ms,
             pace_ms: if big {
                 700
             } else {
@@ -108,7 +112,33 @@ impl Plan {
             net: NetFaults::draw(&mut random),
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
+            crashes: Crash::draw(&mut random, active_ms, crossing),
         }
+    }
+
+    /// The next node begins: memory logs have a new epoch.
+    pub fn restart(&mut self) {
+        let old = &self.settings;
+        let mut logs = old.logs.clone();
+        for log in &mut logs {
+            log.epoch += 1;
+        }
+        self.settings = Arc::new(Settings {
+            edges_count: old.edges_count,
+            homes_count: old.homes_count,
+            logs,
+            rules: old.rules.clone(),
+            rule_filters: rule_filters(),
+            limits: old.limits.clone(),
+            node_name: old.node_name.clone(),
+            allowed_origins: old.allowed_origins.clone(),
+        });
+    }
+
+    /// The rule of a topic.
+    pub fn rule(&self, topic: usize) -> &RuleSettings {
+        let (rule, _) = self.settings.locate(&self.topics[topic]);
+        &self.settings.rules[usize::from(rule)]
     }
 
     /// The partition of a topic.
@@ -164,18 +194,22 @@ fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big:
     if big {
         log.partitions_count = 16;
     }
-    let mut rule_filters = FilterTrie::default();
-    if let Ok(all) = Filter::parse("#") {
-        rule_filters.insert(all, 0);
-    }
     Settings {
         edges_count: edges,
         homes_count: homes,
         logs: vec![log],
         rules: vec![rule],
-        rule_filters,
+        rule_filters: rule_filters(),
         limits,
         node_name: "sim".into(),
         allowed_origins: vec!["*".into()],
     }
+}
+
+fn rule_filters() -> FilterTrie<u16> {
+    let mut filters = FilterTrie::default();
+    if let Ok(all) = Filter::parse("#") {
+        filters.insert(all, 0);
+    }
+    filters
 }

@@ -2,8 +2,8 @@
 //! reference model.
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
-use crate::oracle::{Hole, Oracle, Run};
-use crate::plan::{EPOCH, Plan};
+use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, Source};
+use crate::plan::Plan;
 use client::session::{
     Answer, Event, GapCause, PublishOptions, Reason, Session, Settings, SubscriptionId,
 };
@@ -51,11 +51,9 @@ impl Resumer {
                     1 => (None, Start::Last(3)),
                     _ => {
                         let offset = self.peer.random.between(0, floor);
-                        let position = Position {
-                            epoch: EPOCH,
-                            offset,
-                        };
-                        (Some(offset), Start::Since(position))
+                        let epoch = context.oracle.present_epoch(context.plan.partition(topic));
+                        let position = Position { epoch, offset };
+                        (Some(position), Start::Since(position))
                     }
                 };
                 if let Ok(id) = self.session.subscribe(name, start, false) {
@@ -65,8 +63,9 @@ impl Resumer {
                     let run = Run {
                         client: self.peer.id,
                         topic,
-                        from: from.unwrap_or(0),
-                        cursor: from.unwrap_or(0),
+                        epoch: from.map_or(0, |from| from.epoch),
+                        from: from.map_or(0, |from| from.offset),
+                        cursor: from.map_or(0, |from| from.offset),
                         ..Run::default()
                     };
                     self.runs.insert(id, (run, from.is_some()));
@@ -115,12 +114,20 @@ impl Resumer {
             match answer {
                 Answer::Published(published) => {
                     let Position { epoch, offset } = published.position;
+                    let told = Acknowledged {
+                        epoch,
+                        offset,
+                        is_duplicate: published.duplicate,
+                    };
                     context
                         .oracle
-                        .acknowledged(context.plan, self.peer.id, id, epoch, offset);
+                        .acknowledged(context.plan, self.peer.source(), id, told);
                 }
                 Answer::Refused(_) if !context.plan.lossless => {
-                    context.oracle.refused(self.peer.id, id)
+                    let source = self.peer.source();
+                    context
+                        .oracle
+                        .refused(context.plan, source, id, Refusal::Final);
                 }
                 Answer::Refused(error) => context
                     .oracle
@@ -134,15 +141,19 @@ impl Resumer {
         let id = self.peer.id;
         match event {
             Event::Message(message) => {
+                let source = self.peer.source();
                 let Some((run, _)) = message.subscription.and_then(|id| self.runs.get_mut(&id))
                 else {
                     return context.oracle.fail(id, "a message for nobody".into());
                 };
+                if !has_epoch(context, run, source, message.position.epoch) {
+                    return;
+                }
                 let offset = message.position.offset;
                 let prev = Some(message.prev);
                 context.oracle.delivered(
                     context.plan,
-                    id,
+                    source,
                     run.topic,
                     offset,
                     prev,
@@ -166,6 +177,7 @@ impl Resumer {
                     && !std::mem::replace(has_begun, true)
                 {
                     (run.from, run.cursor) = (position.offset, position.offset);
+                    run.epoch = position.epoch;
                 }
             }
             Event::CaughtUp {
@@ -173,7 +185,10 @@ impl Resumer {
                 position,
                 ..
             } => {
-                if let Some((run, _)) = self.runs.get_mut(&subscription) {
+                let source = self.peer.source();
+                if let Some((run, _)) = self.runs.get_mut(&subscription)
+                    && has_epoch(context, run, source, position.epoch)
+                {
                     run.cursor = run.cursor.max(position.offset);
                 }
             }
@@ -191,9 +206,20 @@ impl Resumer {
                     );
                 };
                 let told_at = context.oracle.moment;
+                let instance = self.peer.instance;
                 if let Some((run, _)) = self.runs.get_mut(&subscription)
                     && let Some(to) = to
                 {
+                    let partition = context.plan.partition(run.topic);
+                    let is_known = context
+                        .oracle
+                        .holds(partition, run.epoch, run.cursor, instance);
+                    if run.epoch != to.epoch {
+                        match is_known {
+                            true => run.epoch = to.epoch,
+                            false => context.oracle.keep_run(run.begin_anew(to.epoch)),
+                        }
+                    }
                     run.holes.push(Hole {
                         from: run.cursor,
                         to: to.offset,
@@ -219,6 +245,23 @@ impl Resumer {
             _ => {}
         }
     }
+}
+
+/// Whether what was told belongs to the run: to its epoch, or to one under which its position holds.
+fn has_epoch(context: &mut Context<'_>, run: &mut Run, source: Source, epoch: u64) -> bool {
+    let partition = context.plan.partition(run.topic);
+    let is_known = run.epoch == epoch
+        || context
+            .oracle
+            .holds(partition, run.epoch, run.cursor, source.instance);
+    if epoch != context.oracle.epoch(partition, source.instance) || !is_known {
+        let (old, cursor) = (run.epoch, run.cursor);
+        let text = format!("reported epoch {epoch} without a gap after {old}:{cursor}");
+        context.oracle.fail(source.client, text);
+        return false;
+    }
+    run.epoch = epoch;
+    true
 }
 
 impl Client for Resumer {
@@ -286,13 +329,12 @@ impl Client for Resumer {
             return Err("requests were not answered".into());
         }
         for (id, (run, has_begun)) in &self.runs {
-            let marker = oracle.markers.get(&run.topic).copied().unwrap_or(0);
-            if !has_begun || run.cursor < marker {
-                return Err(format!(
-                    "{id:?} is at {} and the last message at {marker}",
-                    run.cursor
-                ));
+            if !has_begun {
+                return Err(format!("{id:?} has not begun"));
             }
+            oracle
+                .is_past_marker(run)
+                .map_err(|text| format!("{id:?} {text}"))?;
         }
         Ok(())
     }

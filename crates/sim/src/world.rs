@@ -1,7 +1,7 @@
 //! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
 
 use crate::client::{Client, Context, Phase};
-use crate::faults::MailFaults;
+use crate::faults::{Crash, MailFaults};
 use crate::mesh::{Mesh, SimMailbox};
 use crate::mutation::{Mutation, Saboteur};
 use crate::native::NativeClient;
@@ -12,11 +12,13 @@ use broker::edge::Now;
 use log::{HeapMemory, Memory, MemoryRefused};
 use node::reactor::{Clock, Reactor, ReactorParts};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use stdx::chunk::ChunkWriter;
 use stdx::prng::Prng;
 
+/// The monotonic clock at a world's start, in milliseconds.
+const START_MS: u64 = 1_000;
 /// Virtual time at a world's start, since 1970, in milliseconds.
 const START_UNIX_MS: u64 = 1_700_000_000_000;
 /// After the faults everything must have come within so long.
@@ -72,6 +74,12 @@ pub struct Reached {
     pub skipped: u64,
     /// Connections closed for being slow.
     pub slow_closed: u64,
+    /// Nodes that were killed.
+    pub crashes: u64,
+    /// New epochs of logs after a crash.
+    pub new_epochs: u64,
+    /// Acknowledgements of what the log had already.
+    pub duplicates: u64,
 }
 
 impl std::ops::AddAssign for Reached {
@@ -85,6 +93,9 @@ impl std::ops::AddAssign for Reached {
         self.refused += other.refused;
         self.skipped += other.skipped;
         self.slow_closed += other.slow_closed;
+        self.crashes += other.crashes;
+        self.new_epochs += other.new_epochs;
+        self.duplicates += other.duplicates;
     }
 }
 
@@ -148,6 +159,14 @@ struct World {
     now_ms: u64,
     steps: u64,
     turns: u64,
+    /// Turns taken when the present node began.
+    turns_before: u64,
+    /// Crashes still to come, the next one last.
+    crashes: Vec<Crash>,
+    /// The next node begins then.
+    down_until_ms: Option<u64>,
+    /// Of nodes that are gone.
+    reached: Reached,
     hash: u64,
     wanted: Option<usize>,
 }
@@ -177,28 +196,10 @@ impl World {
             Saboteur::new(options.mutation, seed),
         )));
         let clock = Rc::new(Cell::new(Now {
-            monotonic_ms: 1_000,
+            monotonic_ms: START_MS,
             unix_ms: START_UNIX_MS,
         }));
         let memory_refusals = Rc::new(Cell::new(plan.memory_refusals));
-        let homes = usize::from(plan.settings.homes_count);
-        let reactors = (0..edges)
-            .map(|shard| {
-                Reactor::new(ReactorParts {
-                    net: SimNet::new(network.clone(), shard),
-                    mailbox: SimMailbox::new(mesh.clone(), shard),
-                    clock: SimClock(clock.clone()),
-                    id: shard as u16,
-                    settings: plan.settings.clone(),
-                    memory: Box::new(SimMemory {
-                        heap: HeapMemory::new(plan.memory_bytes / homes),
-                        refusals: memory_refusals.clone(),
-                        random: random.fork(),
-                    }),
-                    hash_seed: (seed, !seed),
-                })
-            })
-            .collect();
         let mut clients: Vec<Box<dyn Client>> = Vec::new();
         clients.push(Box::new(NativeClient::auditor(0, &plan, &mut random)));
         for id in 1..=plan.clients {
@@ -206,15 +207,21 @@ impl World {
         }
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
+        for log in &plan.settings.logs {
+            oracle
+                .lives
+                .add_log(log.first_partition + log.partitions_count, log.epoch);
+        }
+        let crashes = plan.crashes.iter().rev().copied().collect();
         let count = clients.len();
-        World {
+        let mut world = World {
             plan,
             random,
             network,
             mesh,
             clock,
             memory_refusals,
-            reactors,
+            reactors: Vec::new(),
             clients,
             timers: BTreeSet::new(),
             timer_of: vec![None; count],
@@ -222,16 +229,95 @@ impl World {
             is_ready: vec![true; count],
             oracle,
             phase: Phase::Active,
-            now_ms: 1_000,
+            now_ms: START_MS,
             steps: 0,
             turns: 0,
+            turns_before: 0,
+            crashes,
+            down_until_ms: None,
+            reached: Reached::default(),
             hash: seed,
             wanted: options.client,
+        };
+        world.start();
+        world
+    }
+
+    /// A node begins.
+    fn start(&mut self) {
+        let settings = &self.plan.settings;
+        let homes = usize::from(settings.homes_count);
+        let seed = self.plan.seed;
+        self.turns_before = self.turns;
+        for shard in 0..usize::from(settings.edges_count) {
+            let parts = ReactorParts {
+                net: SimNet::new(self.network.clone(), shard),
+                mailbox: SimMailbox::new(self.mesh.clone(), shard),
+                clock: SimClock(self.clock.clone()),
+                id: shard as u16,
+                settings: settings.clone(),
+                memory: Box::new(SimMemory {
+                    heap: HeapMemory::new(self.plan.memory_bytes / homes),
+                    refusals: self.memory_refusals.clone(),
+                    random: self.random.fork(),
+                }),
+                hash_seed: (seed, !seed),
+            };
+            self.reactors.push(Reactor::new(parts));
+        }
+    }
+
+    /// The node dies, with everything that it had in memory.
+    fn crash(&mut self, crash: Crash) {
+        self.reached.crashes += 1;
+        self.hash = fold(self.hash, 0xdead);
+        self.oracle.note_all("--- the node dies ---");
+        self.collect_statistics();
+        self.reactors.clear();
+        self.network.borrow_mut().crash(crash.leaves_data);
+        self.mesh.borrow_mut().crash();
+        self.down_until_ms = Some(self.now_ms + crash.down_ms);
+    }
+
+    fn restart(&mut self) {
+        self.down_until_ms = None;
+        let former: Vec<u64> = self
+            .plan
+            .settings
+            .logs
+            .iter()
+            .map(|log| log.epoch)
+            .collect();
+        self.plan.restart();
+        let logs = &self.plan.settings.logs;
+        let lives = logs.iter().map(|log| (log.epoch, BTreeMap::new()));
+        self.oracle.restarted(lives.collect());
+        self.reached.new_epochs += logs
+            .iter()
+            .zip(&former)
+            .filter(|(log, former)| log.epoch != **former)
+            .count() as u64;
+        self.mesh.borrow_mut().saboteur.restarted(former[0]);
+        self.oracle.note_all("--- the next node begins ---");
+        self.network.borrow_mut().restart();
+        self.start();
+    }
+
+    /// Crashes and restarts whose time has come.
+    fn die_and_rise(&mut self) {
+        if self.down_until_ms.is_some_and(|at| at <= self.now_ms) {
+            self.restart();
+        }
+        let is_due = |crash: &mut Crash| crash.after_ms + START_MS <= self.now_ms;
+        if self.down_until_ms.is_none()
+            && let Some(crash) = self.crashes.pop_if(is_due)
+        {
+            self.crash(crash);
         }
     }
 
     fn live(&mut self) {
-        self.set_now(1_000);
+        self.set_now(START_MS);
         let end_ms = self.now_ms + self.plan.active_ms;
         self.advance(end_ms, false);
         self.calm();
@@ -253,6 +339,10 @@ impl World {
 
     /// No faults and no actions from here on.
     fn calm(&mut self) {
+        self.crashes.clear();
+        if self.down_until_ms.is_some() {
+            self.restart();
+        }
         self.phase = Phase::Calm;
         self.network.borrow_mut().faults.calm();
         self.mesh.borrow_mut().faults = MailFaults {
@@ -354,6 +444,7 @@ impl World {
             if self.steps > STEPS_MAX {
                 self.oracle.fail(None, "the world never rests".into());
             }
+            self.die_and_rise();
             self.collect_notified();
             while let Some((at, client)) = self.timers.first().copied()
                 && at <= self.now_ms
@@ -369,7 +460,10 @@ impl World {
                     .borrow()
                     .due_ms(shard)
                     .is_some_and(|due| due <= self.now_ms);
-                if has_mail || self.turns < 4 || self.network.borrow().has_work(shard) {
+                if has_mail
+                    || self.turns < self.turns_before + 4
+                    || self.network.borrow().has_work(shard)
+                {
                     runnable.push(shard);
                 }
             }
@@ -418,7 +512,10 @@ impl World {
             ]
         });
         let timer = self.timers.first().map(|(at, _)| *at);
-        reactors.flatten().chain(timer).min()
+        let crash = self.crashes.last().map(|crash| crash.after_ms + START_MS);
+        let restart = self.down_until_ms;
+        let others = [timer, crash.filter(|_| restart.is_none()), restart];
+        reactors.flatten().chain(others.into_iter().flatten()).min()
     }
 
     fn turn(&mut self, shard: usize) {
@@ -522,15 +619,14 @@ impl World {
         }
     }
 
-    fn outcome(self) -> Outcome {
-        let mut reached = Reached::default();
+    fn collect_statistics(&mut self) {
         for reactor in &self.reactors {
             let edge = reactor.edge().statistics();
             let home = reactor
                 .home()
                 .map(|home| home.statistics())
                 .unwrap_or_default();
-            reached += Reached {
+            self.reached += Reached {
                 lagging: edge.lagging,
                 pages: edge.pages,
                 streams_lagged: home.lagged,
@@ -540,8 +636,14 @@ impl World {
                 refused: home.refused.total(),
                 skipped: edge.skipped,
                 slow_closed: edge.slow_closed,
+                ..Reached::default()
             };
         }
+    }
+
+    fn outcome(mut self) -> Outcome {
+        self.collect_statistics();
+        self.reached.duplicates = self.oracle.duplicates;
         let (network, mesh) = (self.network.borrow(), self.mesh.borrow());
         let failure = self.oracle.failure.clone();
         let concerned = self
@@ -560,7 +662,7 @@ impl World {
             turns: self.turns,
             posts: mesh.posts,
             strikes: network.saboteur.strikes + mesh.saboteur.strikes,
-            reached,
+            reached: self.reached,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Event streams as a client follows them, and how it comes back.
 
-use super::{Asked, HttpClient, Kind, hole_of, take};
+use super::{Asked, HttpClient, Kind, hole_of, position_of, take, turn_to};
 use crate::client::Context;
 use crate::oracle::Hole;
 use serde_json::Value;
@@ -34,6 +34,7 @@ impl HttpClient {
             for (run, has_begun) in self.runs.iter_mut().zip(&mut self.has_begun) {
                 run.seen.clear();
                 run.holes.clear();
+                run.epoch = 0;
                 *has_begun = false;
             }
         }
@@ -42,17 +43,25 @@ impl HttpClient {
 
     /// What came after the last event with an id will come again.
     pub(super) fn resume_from_id(&mut self) {
-        let offsets: Vec<Option<u64>> = self
+        let mut epoch = 0;
+        let positions: Vec<Option<(u64, u64)>> = self
             .last_event_id
             .split(',')
             .map(|part| {
-                part.rsplit(':')
-                    .next()
-                    .and_then(|offset| offset.parse().ok())
+                if let Some(position) = position_of(part) {
+                    epoch = position.0;
+                    return Some(position);
+                }
+                Some((epoch, part.parse().ok()?))
             })
             .collect();
-        for (run, offset) in self.runs.iter_mut().zip(offsets) {
-            if let Some(offset) = offset {
+        for (run, position) in self.runs.iter_mut().zip(positions) {
+            if let Some((epoch, offset)) = position {
+                if run.epoch != epoch {
+                    // The id is of an older epoch than the node's last words: all after it is told again.
+                    let _ = run.begin_anew(epoch);
+                    (run.from, run.cursor) = (offset, offset);
+                }
                 run.seen.retain(|seen| *seen <= offset);
                 run.holes.retain(|hole| hole.from < offset);
                 for hole in &mut run.holes {
@@ -129,13 +138,16 @@ impl HttpClient {
                 .fail(id, format!("{name} for no topic: {data}"));
             return false;
         };
+        let source = self.peer.source();
         let run = &mut self.runs[place];
         match name {
             "crore.start" => {
-                let offset = value["position"]
-                    .as_str()
-                    .and_then(|text| text.rsplit(':').next()?.parse().ok());
-                let offset = offset.unwrap_or(0);
+                let position = value["position"].as_str().and_then(position_of);
+                let (epoch, offset) = position.unwrap_or((0, 0));
+                let is_said = value["complete"] == false;
+                if !turn_to(context, run, source, epoch, self.has_begun[place], is_said) {
+                    return false;
+                }
                 if !std::mem::replace(&mut self.has_begun[place], true) {
                     (run.from, run.cursor) = (offset, offset);
                 } else if value["complete"] == false {
@@ -154,20 +166,20 @@ impl HttpClient {
                 }
             }
             "message" => {
-                let (offset, payload) = match is_raw {
-                    true => (
-                        last_id
-                            .rsplit(':')
-                            .next()
-                            .and_then(|text| text.parse().ok()),
-                        data,
-                    ),
+                let (position, payload) = match is_raw {
+                    true => (position_of(last_id), data),
                     false => (
-                        value["offset"].as_u64(),
+                        value["position"].as_str().and_then(position_of),
                         value["data"].as_str().unwrap_or_default(),
                     ),
                 };
-                take(context, run, offset.unwrap_or(0), payload);
+                let (epoch, offset) = position.unwrap_or((0, 0));
+                if epoch != run.epoch {
+                    let text =
+                        format!("a message of epoch {epoch}, and the run's is {}", run.epoch);
+                    context.oracle.fail(id, text);
+                }
+                take(context, run, source, offset, payload);
             }
             "crore.error" if context.plan.lossless => {
                 context.oracle.fail(id, format!("{name}: {data}"))

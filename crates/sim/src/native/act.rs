@@ -3,7 +3,7 @@
 use super::{NativeClient, Plain, SUBSCRIPTIONS_MAX, Stage, Todo, Waiting, Wide, draw_padding};
 use crate::client::{Context, Phase};
 use crate::oracle::{FilterRun, Run};
-use crate::plan::EPOCH;
+use crate::plan::UNKNOWN_EPOCH;
 use wire::native::{
     Attributes, ClientFrame, History, Position, Start, Subscribe, SubscribeItem, SubscribeRequest,
     Tag, Unsubscribe, encode_publish_head,
@@ -55,12 +55,8 @@ impl NativeClient {
         let number = self.next_number();
         let partition = context.plan.partition(topic);
         let floor = context.oracle.floor(partition);
-        let since = |offset| {
-            Start::Since(Position {
-                epoch: EPOCH,
-                offset,
-            })
-        };
+        let epoch = context.oracle.present_epoch(partition);
+        let since = |offset| Start::Since(Position { epoch, offset });
         let random = &mut self.peer.random;
         let start = match random.below(10) {
             0..=2 => Start::Live,
@@ -69,7 +65,7 @@ impl NativeClient {
             7 => Start::Snapshot,
             8 => since(floor + 1_000_000),
             _ => Start::Since(Position {
-                epoch: EPOCH - 3,
+                epoch: UNKNOWN_EPOCH,
                 offset: random.below(100),
             }),
         };
@@ -91,6 +87,7 @@ impl NativeClient {
                 gap_due: None,
                 is_snapshot: false,
                 has_begun: false,
+                must_announce: false,
             },
         );
         self.ask_plain(context, number);
@@ -104,7 +101,7 @@ impl NativeClient {
         let partition = context.plan.partition(plain.run.topic);
         let start = match plain.has_cursor {
             true => Start::Since(Position {
-                epoch: EPOCH,
+                epoch: plain.run.epoch,
                 offset: plain.run.cursor,
             }),
             false => plain.start,
@@ -220,6 +217,7 @@ impl NativeClient {
         audit: bool,
     ) {
         let request = self.next_number();
+        let epoch = context.oracle.present_epoch(context.plan.partition(topic));
         let records_max = if audit {
             0
         } else {
@@ -232,10 +230,7 @@ impl NativeClient {
             request,
             topic: &context.plan.topics[topic],
             reverse,
-            position: position.map(|offset| Position {
-                epoch: EPOCH,
-                offset,
-            }),
+            position: position.map(|offset| Position { epoch, offset }),
             records_max,
             bytes_max: 0,
         }));

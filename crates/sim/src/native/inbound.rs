@@ -2,8 +2,7 @@
 
 use super::{MESSAGE_BYTES_MAX, NativeClient, Stage, Todo, Waiting};
 use crate::client::Context;
-use crate::oracle::{Hole, Oracle, matches};
-use crate::plan::EPOCH;
+use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, matches};
 use wire::codec::Step;
 use wire::http::HeadLimits;
 use wire::http::response::Response;
@@ -142,12 +141,22 @@ impl NativeClient {
                         .oracle
                         .fail(id, format!("unknown topic {}", message.topic));
                 };
-                let offset = message.position.offset;
+                let Position { epoch, offset } = message.position;
+                let source = self.peer.source();
+                let partition = context.plan.partition(topic);
+                if epoch != context.oracle.epoch(partition, source.instance) {
+                    let text = format!("NAMED_MESSAGE of {} names epoch {epoch}", message.topic);
+                    return context.oracle.fail(id, text);
+                }
                 let prev = Some(message.prev);
-                if context
-                    .oracle
-                    .delivered(context.plan, id, topic, offset, prev, message.payload)
-                {
+                if context.oracle.delivered(
+                    context.plan,
+                    source,
+                    topic,
+                    offset,
+                    prev,
+                    message.payload,
+                ) {
                     self.on_named(context, topic, offset);
                 }
             }
@@ -168,9 +177,11 @@ impl NativeClient {
                         reason: gap.reason.number(),
                         told_at: context.oracle.moment,
                     };
-                    let result = match gap.epoch {
-                        EPOCH => plain.on_gap(hole),
-                        other => Err(format!("GAP names epoch {other}")),
+                    let partition = context.plan.partition(plain.run.topic);
+                    let epoch = context.oracle.epoch(partition, self.peer.instance);
+                    let result = match gap.epoch == epoch {
+                        true => plain.on_gap(hole),
+                        false => Err(format!("GAP names epoch {}", gap.epoch)),
                     };
                     if let Err(text) = result {
                         context
@@ -213,10 +224,14 @@ impl NativeClient {
         };
         let topic = plain.run.topic;
         let (offset, prev) = (message.offset, message.prev);
-        if !context
-            .oracle
-            .delivered(context.plan, id, topic, offset, Some(prev), message.payload)
-        {
+        if !context.oracle.delivered(
+            context.plan,
+            self.peer.source(),
+            topic,
+            offset,
+            Some(prev),
+            message.payload,
+        ) {
             return;
         }
         if !plain.has_cursor
@@ -255,13 +270,19 @@ impl NativeClient {
                 .fail(id, format!("PUBLISHED for request {}", published.request));
         };
         let Position { epoch, offset } = published.position;
+        let told = Acknowledged {
+            epoch,
+            offset,
+            is_duplicate: published.duplicate,
+        };
         context
             .oracle
-            .acknowledged(context.plan, id, publication, epoch, offset);
+            .acknowledged(context.plan, self.peer.source(), publication, told);
         let topic = context.oracle.publications[publication].topic;
         let partition = context.plan.partition(topic);
         let newest = self.acknowledged.entry(partition).or_default();
-        if newest.0 > published.request || newest.1 >= offset {
+        let is_new = !published.duplicate;
+        if newest.0 > published.request || (is_new && newest.1 >= offset) {
             let (request, before) = *newest;
             context.oracle.fail(
                 id,
@@ -271,11 +292,11 @@ impl NativeClient {
                 ),
             );
         }
-        *newest = (published.request, offset);
+        *newest = (published.request, offset.max(newest.1));
         if self.has_visited {
             context.oracle.visited += 1;
         } else if self.is_auditor {
-            context.oracle.markers.insert(topic, offset);
+            context.oracle.markers.insert(topic, (epoch, offset));
             self.todo.push_back(Todo::Audit(topic, None));
         }
     }
@@ -300,13 +321,21 @@ impl NativeClient {
                 format!("SUBSCRIBED for {number} without a topic"),
             );
         };
-        if topic.through.epoch != EPOCH {
+        let partition = context.plan.partition(plain.run.topic);
+        let instance = self.peer.instance;
+        if topic.through.epoch != context.oracle.epoch(partition, instance) {
             let text = format!("SUBSCRIBED names epoch {}", topic.through.epoch);
             return context.oracle.fail(self.peer.id, text);
         }
         self.aliases.retain(|_, other| *other != number);
         self.aliases.insert(topic.alias, number);
-        if let Err(text) = plain.on_subscribed(topic.through.offset, subscribed.replaying) {
+        let result = plain.on_subscribed(
+            context.oracle,
+            (partition, instance),
+            topic.through,
+            subscribed.replaying,
+        );
+        if let Err(text) = result {
             context
                 .oracle
                 .fail(self.peer.id, format!("subscription {number}: {text}"));
@@ -354,7 +383,10 @@ impl NativeClient {
             let name = &context.plan.topics[topic];
             oracle.fail(id, format!("history of {name}: {text}"));
         };
-        if page.epoch != EPOCH || page.reverse != reverse {
+        let source = self.peer.source();
+        let partition = context.plan.partition(topic);
+        let epoch = context.oracle.epoch(partition, source.instance);
+        if page.epoch != epoch || page.reverse != reverse {
             fail(
                 context.oracle,
                 format!("epoch {}, reverse {}", page.epoch, page.reverse),
@@ -371,7 +403,7 @@ impl NativeClient {
             let (offset, prev) = (record.offset, record.prev);
             if !context.oracle.delivered(
                 context.plan,
-                id,
+                source,
                 topic,
                 offset,
                 Some(prev),
@@ -434,7 +466,10 @@ impl NativeClient {
         match error.reference {
             Reference::Request(request) => match self.requests.remove(&request) {
                 Some(Waiting::Publication(publication)) if is_bound && !context.plan.lossless => {
-                    context.oracle.refused(id, publication);
+                    let source = self.peer.source();
+                    context
+                        .oracle
+                        .refused(context.plan, source, publication, Refusal::Final);
                 }
                 None if request == 0 && !context.plan.lossless => {}
                 _ => context
@@ -450,12 +485,9 @@ impl NativeClient {
                     Some(restart)
                         if codes(&[ErrorCode::PositionUnavailable]) && plain.fail_on_gap =>
                     {
-                        let from = if plain.has_cursor {
-                            plain.run.cursor
-                        } else {
-                            0
-                        };
-                        plain.refused_from(from, restart.offset);
+                        let partition = context.plan.partition(plain.run.topic);
+                        let place = (partition, self.peer.instance);
+                        plain.refused_from(context.oracle, place, restart);
                         self.ask_plain(context, number);
                     }
                     _ if is_bound && !context.plan.lossless => {

@@ -1,12 +1,18 @@
 //! One plain subscription: its cursor by the rules of `spec/protocol.md`, section 6, and what they forbid.
 
 use super::{Plain, Stage};
-use crate::oracle::Hole;
-use crate::plan::EPOCH;
-use wire::native::Start;
+use crate::oracle::{Hole, Oracle};
+use wire::native::{Position, Start};
 
 impl Plain {
-    pub(super) fn on_subscribed(&mut self, through: u64, replaying: bool) -> Result<(), String> {
+    pub(super) fn on_subscribed(
+        &mut self,
+        oracle: &mut Oracle,
+        (partition, instance): (u32, u32),
+        at: Position,
+        replaying: bool,
+    ) -> Result<(), String> {
+        let (epoch, through) = (at.epoch, at.offset);
         if self.stage == Stage::Asked {
             self.stage = if replaying {
                 Stage::Replaying
@@ -15,8 +21,21 @@ impl Plain {
             };
         }
         self.has_begun = false;
+        self.must_announce = false;
+        let holds = |at: Position| oracle.holds(partition, at.epoch, at.offset, instance);
         if self.has_cursor {
             let cursor = self.run.cursor;
+            let old = Position {
+                epoch: self.run.epoch,
+                offset: cursor,
+            };
+            if !holds(old) {
+                // What it knows is gone with the log's life.
+                oracle.keep_run(self.run.begin_anew(epoch));
+                (self.gap_due, self.must_announce) = (Some(through), true);
+                return Ok(());
+            }
+            self.run.epoch = epoch;
             if through < cursor {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
@@ -24,13 +43,17 @@ impl Plain {
             return Ok(());
         }
         let (from, due) = match self.start {
-            Start::Since(position) if position.epoch == EPOCH && position.offset < 1_000_000 => {
+            Start::Since(position) if position.offset < 1_000_000 && holds(position) => {
                 let gap_due = (replaying && through > position.offset).then_some(through);
                 (position.offset, gap_due)
             }
-            Start::Since(_) => (0, Some(through)),
+            Start::Since(_) => {
+                self.must_announce = true;
+                (0, Some(through))
+            }
             _ => (through, None),
         };
+        self.run.epoch = epoch;
         (self.run.from, self.run.cursor, self.gap_due) = (from, from, due);
         if self.start == Start::Live && replaying {
             return Err("a live start is replaying".into());
@@ -42,6 +65,9 @@ impl Plain {
 
     pub(super) fn on_message(&mut self, offset: u64, prev: u64) -> Result<(), String> {
         let cursor = self.run.cursor;
+        if self.must_announce {
+            return Err(format!("a gap over all was due, and {offset} came"));
+        }
         if offset <= cursor {
             return Err(format!(
                 "{offset} was settled before: the cursor is {cursor}"
@@ -67,16 +93,11 @@ impl Plain {
         if hole.to < cursor {
             return Err(format!("{hole:?} ends before the cursor {cursor}"));
         }
-        if hole.reason == 1 || hole.reason == 2 {
-            let is_bad = match self.start {
-                Start::Since(position) => position.epoch != EPOCH || position.offset >= 1_000_000,
-                _ => false,
-            };
-            if !is_bad {
-                return Err(format!(
-                    "{hole:?} for a position that was given by the node"
-                ));
-            }
+        let is_over_all = matches!(hole.reason, 1 | 2);
+        if is_over_all && !std::mem::take(&mut self.must_announce) {
+            return Err(format!(
+                "{hole:?} for a position that was given by the node"
+            ));
         }
         self.has_begun = true;
         self.gap_due = None;
@@ -108,10 +129,22 @@ impl Plain {
     }
 
     /// `fail_on_gap`: the position was refused, and it goes on from where the node says.
-    pub(super) fn refused_from(&mut self, from: u64, restart: u64) {
-        if !self.has_cursor {
-            self.run.from = from;
+    pub(super) fn refused_from(
+        &mut self,
+        oracle: &mut Oracle,
+        (partition, instance): (u32, u32),
+        restart: Position,
+    ) {
+        let mut from = 0;
+        if self.has_cursor {
+            if oracle.holds(partition, self.run.epoch, self.run.cursor, instance) {
+                from = self.run.cursor;
+            } else {
+                oracle.keep_run(self.run.begin_anew(restart.epoch));
+            }
         }
+        self.run.epoch = restart.epoch;
+        let restart = restart.offset;
         if restart > from {
             self.run.holes.push(Hole {
                 from,

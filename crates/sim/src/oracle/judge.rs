@@ -1,0 +1,234 @@
+//! The end of the world: all that was claimed is compared with what is known then.
+
+use super::{FilterRun, Hole, Oracle, Run, matches};
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+
+/// By topic and life: the offsets that are known to stand there, rising.
+type Namespaces = BTreeMap<(usize, u32), Vec<u64>>;
+
+impl Oracle {
+    /// Compares all that was claimed with what is known now.
+    pub fn judge(&mut self, plan: &Plan) {
+        let offsets = self.namespaces();
+        for ((partition, life, offset), place) in &self.places {
+            let topic = self.publications[place.publication].topic;
+            let all = &offsets[&(topic, *life)];
+            let at = all.partition_point(|other| other < offset);
+            let before = if at == 0 { 0 } else { all[at - 1] };
+            if place.prev.is_some_and(|prev| prev < before) {
+                let (name, prev) = (&plan.topics[topic], place.prev);
+                let text = format!(
+                    "{name}: offset {offset} of partition {partition} has prev {prev:?}, but {before} lies between"
+                );
+                return self.fail(None, text);
+            }
+        }
+        for run in std::mem::take(&mut self.runs) {
+            let partition = plan.partition(run.topic);
+            if run == Run::nothing(&run) {
+                continue; // never answered
+            }
+            let Some(life) = self.lives.of_epoch(partition, run.epoch) else {
+                let text = format!("a run has epoch {}, which no log had", run.epoch);
+                return self.fail(run.client, text);
+            };
+            let known = offsets.get(&(run.topic, life)).map_or(&[][..], |all| all);
+            self.judge_run(plan, &run, life, known);
+        }
+        for run in std::mem::take(&mut self.filter_runs) {
+            self.judge_filter_run(plan, &run);
+        }
+        if plan.lossless {
+            self.judge_presence(plan, &offsets);
+        }
+        self.judge_producers(plan);
+    }
+
+    fn namespaces(&self) -> Namespaces {
+        let mut offsets = Namespaces::new();
+        for ((partition, life, offset), place) in &self.places {
+            let topic = self.publications[place.publication].topic;
+            for to in *life..=self.lives.present(*partition) {
+                if self.lives.holds(*partition, *life, *offset, to) {
+                    offsets.entry((topic, to)).or_default().push(*offset);
+                }
+            }
+        }
+        offsets
+    }
+
+    fn judge_run(&mut self, plan: &Plan, run: &Run, life: u32, offsets: &[u64]) {
+        let name = &plan.topics[run.topic];
+        let in_hole = |offset: u64| {
+            run.holes
+                .iter()
+                .any(|hole| hole.from < offset && offset <= hole.to)
+        };
+        for offset in offsets {
+            let was_seen = run.seen.binary_search(offset).is_ok();
+            let is_settled = run.from < *offset && *offset <= run.cursor;
+            if is_settled && !was_seen && !in_hole(*offset) {
+                return self.fail(
+                    run.client,
+                    format!(
+                        "{name}: offset {offset} lost: everything after {} up to {} was claimed to be settled",
+                        run.from, run.cursor
+                    ),
+                );
+            }
+            if was_seen && in_hole(*offset) {
+                return self.fail(
+                    run.client,
+                    format!("{name}: offset {offset} was delivered and announced as lost"),
+                );
+            }
+        }
+        for hole in &run.holes {
+            self.judge_hole(plan, run, life, hole, offsets);
+        }
+        if let Some((count, floor)) = run.wanted_newest
+            && plan.lossless
+        {
+            let there = offsets.partition_point(|offset| *offset <= floor);
+            let served = offsets.len() - offsets.partition_point(|offset| *offset <= run.from);
+            if served + self.unknown(run.topic) < there.min(count) {
+                self.fail(
+                    run.client,
+                    format!("{name}: the newest {count} of {there} were asked for, and it began after {}", run.from),
+                );
+            }
+        }
+    }
+
+    fn judge_hole(&mut self, plan: &Plan, run: &Run, life: u32, hole: &Hole, offsets: &[u64]) {
+        self.holes += 1;
+        let name = &plan.topics[run.topic];
+        let is_ours = hole.reason == 0 || hole.reason == 3;
+        if is_ours && plan.lossless {
+            return self.fail(
+                run.client,
+                format!("{name}: nothing can be missing here, and a gap was announced: {hole:?}"),
+            );
+        }
+        let range = hole.from + 1..hole.to.saturating_add(1).max(hole.from + 1);
+        let partition = plan.partition(run.topic);
+        let is_last = life == self.lives.present(partition);
+        let rule = plan.rule(run.topic);
+        if hole.reason == 0
+            && is_last
+            && let Some(present) = self.present.get(&run.topic)
+            && rule.history_messages_max > 1_000_000
+            && let Some((offset, _)) = present
+                .range(range.clone())
+                .find(|(_, at)| **at > hole.told_at)
+        {
+            return self.fail(
+                run.client,
+                format!("{name}: {hole:?} announces {offset} as evicted, but history has it"),
+            );
+        }
+        let inside = offsets.iter().find(|offset| range.contains(offset));
+        if hole.reason == 1
+            && plan.lossless
+            && let Some(offset) = inside
+        {
+            return self.fail(
+                run.client,
+                format!("{name}: {hole:?} after a restart, but {offset} was there"),
+            );
+        }
+        if hole.reason == 3 && rule.history_age_max_ms >= 1 << 30 && !plan.clock_jumps {
+            let newer = offsets.iter().filter(|offset| **offset > hole.to).count();
+            // Newer ones may have been evicted before anybody was told of them.
+            let newer = newer + self.unknown(run.topic);
+            if inside.is_some() && newer < rule.history_messages_max as usize {
+                self.fail(
+                    run.client,
+                    format!(
+                        "{name}: {hole:?} by the history's limit, with only {newer} newer messages"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Publications that may have been there without anybody hearing of it.
+    fn unknown(&self, topic: usize) -> usize {
+        let open =
+            |publication: &&super::Publication| publication.topic == topic && publication.open > 0;
+        self.publications.iter().filter(open).count()
+    }
+
+    fn judge_filter_run(&mut self, plan: &Plan, run: &FilterRun) {
+        if !run.is_live {
+            return;
+        }
+        let filter = &plan.filters[run.filter];
+        for (topic, name) in plan.topics.iter().enumerate() {
+            if !matches(filter, name) {
+                continue;
+            }
+            let partition = plan.partition(topic);
+            let present = self.lives.present(partition);
+            let places = self.places.range((partition, 0, 0)..(partition + 1, 0, 0));
+            for ((_, life, offset), place) in places {
+                let publication = &self.publications[place.publication];
+                if publication.topic != topic
+                    || publication.sent_at <= run.since
+                    || !self.lives.holds(partition, *life, *offset, present)
+                {
+                    continue;
+                }
+                let was_skipped = run.skipped.iter().any(|(other, from, through)| {
+                    *other == partition && from < offset && offset <= through
+                });
+                if !was_skipped && !run.seen.contains(&(topic, *offset)) {
+                    let text = format!("filter {filter}: offset {offset} of {name} was lost");
+                    return self.fail(run.client, text);
+                }
+            }
+        }
+    }
+
+    /// Where nothing can be lost, history holds everything that was ever acknowledged or seen.
+    fn judge_presence(&mut self, plan: &Plan, offsets: &Namespaces) {
+        for (topic, present) in std::mem::take(&mut self.present) {
+            let life = self.lives.present(plan.partition(topic));
+            for offset in offsets.get(&(topic, life)).into_iter().flatten() {
+                // What was appended behind the last message may have come after history was read.
+                let marker = self.markers.get(&topic).map_or(0, |marker| marker.1);
+                if *offset <= marker && !present.contains_key(offset) {
+                    let name = &plan.topics[topic];
+                    self.fail(None, format!("{name}: {offset} is not in history any more"));
+                }
+            }
+        }
+    }
+
+    /// Within a partition and a life, what a producer sent later stands later.
+    fn judge_producers(&mut self, plan: &Plan) {
+        let mut last: BTreeMap<(u64, u32, u32), (u64, u64)> = BTreeMap::new();
+        let mut sent: Vec<(u64, u64, usize)> = Vec::new();
+        for (id, publication) in self.publications.iter().enumerate() {
+            if let Some((producer, sequence)) = publication.sequence {
+                sent.push((producer, sequence, id));
+            }
+        }
+        sent.sort_unstable();
+        for (producer, sequence, id) in sent {
+            let partition = plan.partition(self.publications[id].topic);
+            for (life, offset) in self.publications[id].places.clone() {
+                let newest = last.entry((producer, partition, life)).or_default();
+                if newest.1 >= offset {
+                    let (before, at) = *newest;
+                    let text = format!(
+                        "producer {producer}: sequence {sequence} stands at {offset}, and {before} at {at}"
+                    );
+                    return self.fail(None, text);
+                }
+                *newest = (sequence, offset);
+            }
+        }
+    }
+}

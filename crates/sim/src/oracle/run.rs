@@ -1,0 +1,89 @@
+//! What one subscriber was told, as it is kept for the end of the world.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something lost, as a node announced it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hole {
+    /// Exclusive.
+    pub from: u64,
+    /// Inclusive.
+    pub to: u64,
+    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit.
+    pub reason: u8,
+    /// The moment when it was told.
+    pub told_at: u64,
+}
+
+/// One subscription to a plain topic, over all connections on which it was resumed, within one epoch or several under
+/// which its positions stayed valid.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Run {
+    /// Whose.
+    pub client: usize,
+    /// Which topic.
+    pub topic: usize,
+    /// The newest epoch that it was told.
+    pub epoch: u64,
+    /// It begins after this offset.
+    pub from: u64,
+    /// Everything up to here is settled.
+    pub cursor: u64,
+    /// Offsets received, rising.
+    pub seen: Vec<u64>,
+    /// Announced.
+    pub holes: Vec<Hole>,
+    /// It asked for the newest so many, when the partition was known up to the offset.
+    pub wanted_newest: Option<(usize, u64)>,
+}
+
+impl Run {
+    /// A run of the same subscriber that was told nothing.
+    pub(super) fn nothing(run: &Run) -> Run {
+        Run {
+            client: run.client,
+            topic: run.topic,
+            wanted_newest: run.wanted_newest,
+            ..Run::default()
+        }
+    }
+
+    /// A gap was announced: what lies before it is claimed to be settled, and judged as such.
+    pub fn take_hole(&mut self, hole: Hole) {
+        self.holes.push(Hole {
+            from: self.cursor.max(hole.from),
+            ..hole
+        });
+        self.cursor = self.cursor.max(hole.to);
+    }
+
+    /// The node has another epoch, and what this run is about is gone: answers it as it was, and begins anew.
+    pub fn begin_anew(&mut self, epoch: u64) -> Run {
+        let new = Run {
+            client: self.client,
+            topic: self.topic,
+            epoch,
+            ..Run::default()
+        };
+        std::mem::replace(self, new)
+    }
+}
+
+/// One subscription to a filter on one connection.
+#[derive(Clone, Debug, Default)]
+pub struct FilterRun {
+    /// Whose.
+    pub client: usize,
+    /// Which filter.
+    pub filter: usize,
+    /// What is sent after this moment has to come.
+    pub since: u64,
+    /// Topic and offset of what came.
+    pub seen: BTreeSet<(usize, u64)>,
+    /// The newest of each topic.
+    pub newest: BTreeMap<usize, u64>,
+    /// Announced as left out: partition, from (exclusive), through (inclusive).
+    pub skipped: Vec<(u32, u64, u64)>,
+    /// Still there at the end of the world, so that everything must have come.
+    pub is_live: bool,
+}
