@@ -7,18 +7,20 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::choice::Choice;
 use crate::control::{Control, Order as ControlOrder};
 use crate::engine::{
-    Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers, PublishersConfig, Route,
-    Subscribers, SubscribersConfig, Topics, Transport,
+    Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers,
+    PublishersConfig, Route, Subscribers, SubscribersConfig, Summary, Topics, Transport,
 };
+use crate::ledger_file::Awaited;
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
-use crate::report::{Figures, Outputs, Reporter, samples_csv};
+use crate::report::text::samples_csv;
+use crate::report::{Outputs, Reporter};
 use crate::source::Sources;
 use crate::units::{parse_duration, parse_rate, parse_size};
 
@@ -108,6 +110,33 @@ pub struct SubCommand {
     /// Median, mean, p95 and p99 of each sampled client
     #[arg(long, value_name = "FILE", requires = "sample")]
     pub csv: Option<PathBuf>,
+    /// Where streams begin: live, first (the oldest message that is held), last:N, since:EPOCH:OFFSET
+    #[arg(long, value_name = "WHERE", default_value = "live")]
+    pub start: Beginning,
+    /// Audit every stream to the end: complete, with announced gaps or skips, or faulty
+    #[arg(long)]
+    pub verify: bool,
+    /// What `bench pub --ledger` wrote, now or later: end once all of it has come; several may be given
+    #[arg(long = "ledger", value_name = "FILE", requires = "verify")]
+    pub ledgers: Vec<PathBuf>,
+    /// End after so many different messages; 0: no end
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub count: u64,
+    /// All clients stop reading after this span of the run
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "stall_for")]
+    pub stall_after: Option<Duration>,
+    /// So long they do not read
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "stall_after")]
+    pub stall_for: Option<Duration>,
+    /// Receive buffer of each socket in bytes (SO_RCVBUF); a small one makes a slow reader
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub receive_buffer: Option<u64>,
+    /// All connections are dropped at once after this span of the run
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_for")]
+    pub away_after: Option<Duration>,
+    /// So long they stay away; then all return, by --connect-rate
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_after")]
+    pub away_for: Option<Duration>,
 }
 
 /// Which acknowledgement a publisher waits for.
@@ -201,6 +230,10 @@ pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
 
 fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let common = common(&command.common, client::url::TARGET)?;
+    let absence = |after: Option<Duration>, span: Option<Duration>| {
+        after.zip(span).map(|(after, span)| Absence { after, span })
+    };
+    let receive_bytes = command.receive_buffer.map(usize::try_from).transpose();
     let config = SubscribersConfig {
         transport: command.transport,
         clients: command.clients,
@@ -211,15 +244,39 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
             seed: common.seed,
         },
         sample: command.sample,
+        beginning: command.start,
+        is_audited: command.verify,
+        stall: absence(command.stall_after, command.stall_for),
+        away: absence(command.away_after, command.away_for),
+        receive_bytes: receive_bytes.context("--receive-buffer")?,
         common,
     };
+    let mut awaited = Awaited::new(&command.ledgers);
+    let mut trouble = None;
     let handle = Subscribers::start(config)?;
-    let (figures, samples) = watch("sub", handle, &command.common, stop, |_, _| false)?;
+    let summary = watch("sub", handle, &command.common, stop, |handle, _| {
+        match awaited.look() {
+            Ok(Some(ledger)) => handle.set_ledger(ledger),
+            Ok(None) => {}
+            Err(error) => trouble = Some(error),
+        }
+        let is_judged =
+            !command.ledgers.is_empty() && !awaited.is_waiting() && handle.has_all_acknowledged();
+        let is_counted = command.count > 0 && handle.count(|tally| tally.messages) >= command.count;
+        trouble.is_some() || is_judged || is_counted
+    })?;
+    if let Some(trouble) = trouble {
+        return Err(trouble);
+    }
+    if awaited.is_waiting() {
+        bail!("the run is over, and a --ledger has not come");
+    }
     if let Some(file) = command.csv {
-        std::fs::write(&file, samples_csv(&samples))
+        std::fs::write(&file, samples_csv(&summary.samples))
             .with_context(|| format!("--csv {}", file.display()))?;
     }
-    Ok(exit(figures.faults.is_clean()))
+    let is_good = summary.findings.is_none_or(|findings| findings.is_good());
+    Ok(exit(summary.total.is_clean() && is_good))
 }
 
 fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -245,10 +302,11 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     };
     let handle = Publishers::start(config)?;
     let count = command.count;
-    let (figures, _) = watch("pub", handle, &command.common, stop, |handle, _| {
-        count > 0 && handle.sent() >= count
-    })?;
-    let is_good = figures.unacknowledged == 0 && figures.refused == 0 && figures.inflight == 0;
+    let total = watch("pub", handle, &command.common, stop, |handle, _| {
+        count > 0 && handle.count(|tally| tally.sent) >= count
+    })?
+    .total;
+    let is_good = total.unacknowledged == 0 && total.refused == 0 && total.inflight == 0;
     Ok(exit(is_good))
 }
 
@@ -272,7 +330,7 @@ fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     };
     let mut shown_at: Option<Instant> = None;
     let handle = Echoes::start(config)?;
-    let (figures, _) = watch("echo", handle, &command.common, stop, |handle, reporter| {
+    let summary = watch("echo", handle, &command.common, stop, |handle, reporter| {
         let Some(control) = &mut control else {
             return false;
         };
@@ -295,7 +353,7 @@ fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         }
         false
     })?;
-    Ok(exit(figures.faults.is_clean()))
+    Ok(exit(summary.total.is_clean()))
 }
 
 /// Carries out an order of the control interface: to the addresses that it names, else those of the command line.
@@ -315,7 +373,7 @@ fn watch(
     arguments: &CommonArguments,
     stop: &AtomicBool,
     mut look: impl FnMut(&mut Handle, &mut Reporter) -> bool,
-) -> anyhow::Result<(Figures, Vec<(u64, crate::statistics::Sample)>)> {
+) -> anyhow::Result<Summary> {
     let outputs = Outputs {
         json: arguments.json,
         influx: arguments.influx.clone(),
@@ -341,8 +399,8 @@ fn watch(
         }
     }
     let summary = handle.stop();
-    let figures = reporter.summary(&summary.total);
-    Ok((figures, summary.samples))
+    reporter.summary(&summary.total, summary.findings.as_ref());
+    Ok(summary)
 }
 
 fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {

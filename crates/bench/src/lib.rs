@@ -4,10 +4,12 @@
 //! descriptor table, network, receive buffer, connections and histograms; the report merges them.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod choice;
 pub mod command;
 pub mod control;
 pub mod engine;
+pub mod ledger_file;
 pub mod machine;
 pub mod pacing;
 pub mod pattern;

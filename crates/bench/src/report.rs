@@ -2,18 +2,21 @@
 //!
 //! Place: between snapshots and the outside. Formatting is pure; [`Reporter`] writes to where it was told.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::net::UdpSocket;
 use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::audit::Findings;
 use crate::engine::{Plan, Tally};
 use crate::machine::{Wire, processor_seconds, resident_bytes};
-use crate::statistics::{Digest, Sample};
-use crate::units::{show_count, show_micros};
+use crate::statistics::Digest;
 use crate::verify::Faults;
+
+pub mod text;
+
+use text::{heading, influx_line, interval_more_text, interval_text, summary_text};
 
 /// What one interval, or the whole run, came to. Serialised as it is with `--json`.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -46,8 +49,16 @@ pub struct Figures {
     pub disconnects: u64,
     /// From the intended connect to the end of the handshake.
     pub connect_time: Digest,
+    /// Clients whose topics are all subscribed and not replaying, at the end of the span.
+    pub clients_live: i64,
+    /// From the return of all clients that were away until each was live again; its count is how many were.
+    pub return_time: Digest,
     /// Messages received; acknowledgements for publishers.
     pub received: u64,
+    /// Different messages received, as far as their numbers tell.
+    pub messages: u64,
+    /// Those of them that were replayed.
+    pub recovered: u64,
     /// Received per second.
     pub receive_rate: f64,
     /// Payload bytes received.
@@ -66,13 +77,21 @@ pub struct Figures {
     pub gaps: u64,
     /// Announced skips.
     pub skipped: u64,
+    /// Streams whose epoch changed while their position stayed valid.
+    pub epochs_continued: u64,
+    /// Streams whose epoch changed, and their position was lost with it.
+    pub epochs_lost: u64,
     /// Messages that no bench publisher wrote.
     pub foreign: u64,
     /// Refused requests.
     pub refused: u64,
     /// Publications that will have no acknowledgement.
     pub unacknowledged: u64,
-    /// Publications that wait for one.
+    /// Publications that were sent again after a loss of their connection.
+    pub repeated_sends: u64,
+    /// Acknowledgements that said that the log had the message already.
+    pub duplicates: u64,
+    /// Publications that wait for an acknowledgement.
     pub inflight: i64,
     /// Bytes on all interfaces of this machine per message received (or sent, for publishers), in both directions and
     /// whoever they were for; on loopback each counts once.
@@ -83,6 +102,9 @@ pub struct Figures {
     pub resident_bytes: Option<u64>,
     /// The newest trouble in words.
     pub trouble: Option<String>,
+    /// What the audit found, at the end of an audited run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Findings>,
 }
 
 /// How to report.
@@ -189,9 +211,10 @@ impl Reporter {
     }
 
     /// Reports the whole run.
-    pub fn summary(&mut self, total: &Tally) -> Figures {
+    pub fn summary(&mut self, total: &Tally, findings: Option<&Findings>) -> Figures {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut figures = self.figures("total", total, total, seconds);
+        figures.audit = findings.cloned();
         figures.processor_s = processor_seconds() - self.processor_start;
         // Most of a run is no connecting, and says nothing of how fast that went.
         if figures.connecting_s > 0.0 {
@@ -230,7 +253,11 @@ impl Reporter {
             connects_failed: tally.connects_failed,
             disconnects: tally.disconnects,
             connect_time: tally.connect_time.digest(),
+            clients_live: total.clients_live,
+            return_time: tally.return_time.digest(),
             received: tally.received,
+            messages: tally.messages,
+            recovered: tally.recovered,
             receive_rate: rate(tally.received),
             received_bytes: tally.received_bytes,
             sent: tally.sent,
@@ -240,14 +267,19 @@ impl Reporter {
             clients_faulty: total.clients_faulty,
             gaps: tally.gaps,
             skipped: tally.skipped,
+            epochs_continued: tally.epochs_continued,
+            epochs_lost: tally.epochs_lost,
             foreign: tally.foreign,
             refused: tally.refused,
             unacknowledged: tally.unacknowledged,
+            repeated_sends: tally.repeated_sends,
+            duplicates: tally.duplicates,
             inflight: total.inflight,
             wire_bytes_per_message: None,
             processor_s: 0.0,
             resident_bytes: resident_bytes(),
             trouble: tally.trouble.clone(),
+            audit: None,
         }
     }
 
@@ -281,273 +313,6 @@ impl Reporter {
     }
 }
 
-/// The heading of the interval lines.
-pub fn heading(is_coloured: bool) -> String {
-    let text = format!(
-        "{:>7} {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
-        "time",
-        "conns",
-        "connect/s",
-        "sent/s",
-        "recv/s",
-        "min",
-        "mean",
-        "p50",
-        "p95",
-        "p99",
-        "p99.9",
-        "max",
-        "faults"
-    );
-    if is_coloured {
-        format!("\x1b[2m{text}\x1b[0m")
-    } else {
-        text
-    }
-}
-
-/// One line for an interval.
-pub fn interval_text(figures: &Figures) -> String {
-    let latency = &figures.latency;
-    let faults = &figures.faults;
-    let micros = |value: f64| {
-        if latency.count == 0 {
-            "-".to_owned()
-        } else {
-            show_micros(value)
-        }
-    };
-    format!(
-        "{:>6.1}s {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
-        figures.elapsed_s,
-        show_count(figures.connections.max(0) as u64),
-        show_count(figures.connect_rate.round() as u64),
-        show_count(figures.send_rate.round() as u64),
-        show_count(figures.receive_rate.round() as u64),
-        micros(latency.min_us),
-        micros(latency.mean_us),
-        micros(latency.p50_us),
-        micros(latency.p95_us),
-        micros(latency.p99_us),
-        micros(latency.p999_us),
-        micros(latency.max_us),
-        faults.lost.unsigned_abs() + faults.repeated + faults.out_of_order + faults.proof_failed,
-    )
-}
-
-/// What does not fit into the line of an interval, as a second one; empty where nothing happened.
-pub fn interval_more_text(figures: &Figures) -> String {
-    let mut parts = Vec::new();
-    let latency = &figures.latency;
-    if latency.count > 0 {
-        parts.push(format!(
-            "n {}, stdev {}, mean ± {} / {} / {} (90 / 95 / 99 %)",
-            show_count(latency.count),
-            show_micros(latency.stdev_us),
-            show_micros(latency.ci90_us),
-            show_micros(latency.ci95_us),
-            show_micros(latency.ci99_us)
-        ));
-    }
-    if figures.received > 0 && figures.workload != "pub" {
-        parts.push(format!(
-            "data from {} of {} clients",
-            show_count(figures.clients_with_data),
-            show_count(figures.clients_ever)
-        ));
-    }
-    if let Some(bytes) = figures.wire_bytes_per_message {
-        parts.push(format!("{bytes:.0} bytes/message on the wire"));
-    }
-    let connect = &figures.connect_time;
-    if connect.count > 0 {
-        parts.push(format!(
-            "connect p50 {} p99 {} max {}",
-            show_micros(connect.p50_us),
-            show_micros(connect.p99_us),
-            show_micros(connect.max_us)
-        ));
-    }
-    if parts.is_empty() {
-        String::new()
-    } else {
-        format!("{:>8}{}", "", parts.join("; "))
-    }
-}
-
-/// The summary's text.
-pub fn summary_text(figures: &Figures) -> String {
-    let mut text = String::from("\n");
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<14}{value}");
-    };
-    row("duration", format!("{:.1} s", figures.seconds));
-    row(
-        "connections",
-        format!(
-            "{} of {} open, {} made ({}/s over {:.1} s), {} failed, {} lost",
-            show_count(figures.connections.max(0) as u64),
-            show_count(figures.clients),
-            show_count(figures.connects),
-            show_count(figures.connect_rate.round() as u64),
-            figures.connecting_s,
-            show_count(figures.connects_failed),
-            show_count(figures.disconnects)
-        ),
-    );
-    if figures.connect_time.count > 0 {
-        row("connect time", digest_text(&figures.connect_time));
-    }
-    if figures.sent > 0 {
-        row(
-            "sent",
-            format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate),
-        );
-    }
-    let what = if figures.workload == "pub" {
-        "acknowledged"
-    } else {
-        "received"
-    };
-    row(
-        what,
-        format!(
-            "{} ({:.0}/s), {} payload bytes",
-            show_count(figures.received),
-            figures.receive_rate,
-            show_count(figures.received_bytes)
-        ),
-    );
-    if figures.workload == "pub" {
-        row(
-            "loss",
-            format!(
-                "{} unacknowledged, {} refused, {} still waiting",
-                show_count(figures.unacknowledged),
-                show_count(figures.refused),
-                show_count(figures.inflight.max(0) as u64)
-            ),
-        );
-    } else {
-        row(
-            "data from",
-            format!(
-                "{} of {} clients",
-                show_count(figures.clients_with_data),
-                show_count(figures.clients_ever)
-            ),
-        );
-    }
-    if figures.latency.count > 0 {
-        let latency = &figures.latency;
-        row("latency", digest_text(latency));
-        row(
-            "",
-            format!(
-                "stdev {}, mean ± {} (90 %), ± {} (95 %), ± {} (99 %)",
-                show_micros(latency.stdev_us),
-                show_micros(latency.ci90_us),
-                show_micros(latency.ci95_us),
-                show_micros(latency.ci99_us)
-            ),
-        );
-    }
-    if figures.workload != "pub" {
-        let faults = &figures.faults;
-        row(
-            "verification",
-            format!(
-                "{} lost, {} repeated, {} out of order, {} failed proofs, at {} clients; {} announced gaps, {} skips",
-                show_count(faults.lost.max(0) as u64),
-                show_count(faults.repeated),
-                show_count(faults.out_of_order),
-                show_count(faults.proof_failed),
-                show_count(figures.clients_faulty),
-                show_count(figures.gaps),
-                show_count(figures.skipped)
-            ),
-        );
-    }
-    if figures.foreign > 0 {
-        row(
-            "foreign",
-            format!(
-                "{} messages of other publishers",
-                show_count(figures.foreign)
-            ),
-        );
-    }
-    if let Some(bytes) = figures.wire_bytes_per_message {
-        row(
-            "wire",
-            format!(
-                "{bytes:.0} bytes per message on all interfaces of this machine, whoever they were for"
-            ),
-        );
-    }
-    row("processor", format!("{:.1} s", figures.processor_s));
-    if let Some(trouble) = &figures.trouble {
-        row("last trouble", trouble.clone());
-    }
-    text
-}
-
-/// One InfluxDB line (line protocol), with its line end.
-pub fn influx_line(figures: &Figures, time_ns: u64) -> String {
-    let latency = &figures.latency;
-    format!(
-        "crore_bench,workload={},span={} connections={}i,connects={}i,connect_rate={:.1},received={}i,sent={}i,lost={}i,repeated={}i,\
-         out_of_order={}i,gaps={}i,latency_min_us={:.1},latency_mean_us={:.1},latency_p50_us={:.1},\
-         latency_p95_us={:.1},latency_p99_us={:.1},latency_p999_us={:.1},latency_max_us={:.1},connect_p99_us={:.1} {time_ns}\n",
-        figures.workload,
-        figures.span,
-        figures.connections,
-        figures.connects,
-        figures.connect_rate,
-        figures.received,
-        figures.sent,
-        figures.faults.lost,
-        figures.faults.repeated,
-        figures.faults.out_of_order,
-        figures.gaps,
-        latency.min_us,
-        latency.mean_us,
-        latency.p50_us,
-        latency.p95_us,
-        latency.p99_us,
-        latency.p999_us,
-        latency.max_us,
-        figures.connect_time.p99_us,
-    )
-}
-
-/// The sampled clients as CSV, with a heading; times in microseconds.
-pub fn samples_csv(samples: &[(u64, Sample)]) -> String {
-    let mut text = String::from("client,count,median_us,mean_us,p95_us,p99_us\n");
-    for (client, sample) in samples {
-        let (count, median, mean, p95, p99) = sample.figures();
-        let _ = writeln!(
-            text,
-            "{client},{count},{median:.1},{mean:.1},{p95:.1},{p99:.1}"
-        );
-    }
-    text
-}
-
-fn digest_text(digest: &Digest) -> String {
-    format!(
-        "min {}  mean {}  p50 {}  p95 {}  p99 {}  p99.9 {}  max {}  (n {})",
-        show_micros(digest.min_us),
-        show_micros(digest.mean_us),
-        show_micros(digest.p50_us),
-        show_micros(digest.p95_us),
-        show_micros(digest.p99_us),
-        show_micros(digest.p999_us),
-        show_micros(digest.max_us),
-        show_count(digest.count)
-    )
-}
-
 fn per_message(before: Option<Wire>, after: Option<Wire>, figures: &Figures) -> Option<f64> {
     let (before, after) = (before?, after?);
     let messages = if figures.workload == "pub" {
@@ -569,7 +334,9 @@ fn print_json(figures: &Figures) {
 
 #[cfg(test)]
 mod tests {
+    use super::text::samples_csv;
     use super::*;
+    use crate::statistics::Sample;
 
     fn figures() -> Figures {
         let mut recorder = crate::statistics::Recorder::new();
@@ -585,6 +352,7 @@ mod tests {
             connect_rate: 5_000.0,
             connecting_s: 2.0,
             clients_with_data: 9_998,
+            clients_live: 10_000,
             received: 20_000,
             receive_rate: 10_000.0,
             latency: recorder.digest(),

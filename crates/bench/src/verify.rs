@@ -4,7 +4,8 @@
 //!
 //! Two proofs run side by side. The publisher's sequence number inside the payload works on every transport and
 //! against every server; the native protocol adds the server's own proof (`prev` never beyond what was
-//! received). A window of 16 tells a message that came late from one that came twice.
+//! received, and no gap left unannounced after a resume). A window of 16 tells a message that came late from one that
+//! came twice.
 
 use crate::payload::Header;
 
@@ -20,12 +21,23 @@ pub struct Stream {
     sequence: u64,
     publisher: u32,
     window: u16,
-    /// The epoch's place in the worker's list of epochs, plus one; 0 while no position is known.
-    pub epoch: u16,
+    /// The epoch's place in the worker's list of epochs, plus one (0 while no position is known), and the flags.
+    state: u16,
 }
 
 /// How far back a message is told late from repeated.
 const WINDOW: u64 = u16::BITS as u64;
+
+/// Epochs that a worker can tell apart: the bits that the flags leave.
+pub const EPOCHS_MAX: usize = EPOCH as usize;
+
+const EPOCH: u16 = 0x1fff;
+/// A replay goes on.
+const REPLAYING: u16 = 0x2000;
+/// The server began beyond the cursor within the epoch: it owes a gap, or the next message proves that there is none.
+const GAP_DUE: u16 = 0x4000;
+/// The epoch has changed and the position did not stay valid: the server owes a gap before anything else.
+const GAP_DUE_AT_ONCE: u16 = 0x8000;
 
 const _: () = assert!(size_of::<Stream>() == 32);
 
@@ -39,7 +51,8 @@ pub struct Faults {
     pub repeated: u64,
     /// Messages that came after a later one.
     pub out_of_order: u64,
-    /// Deliveries whose `prev` lay beyond the cursor: the server's own proof failed.
+    /// Deliveries whose `prev` lay beyond the cursor, and gaps that were due and never announced: the server's own
+    /// proof failed.
     pub proof_failed: u64,
 }
 
@@ -65,6 +78,87 @@ impl Stream {
             topic_hash,
             ..Stream::default()
         }
+    }
+
+    /// The epoch's place in the worker's list of epochs, plus one; 0 while no position is known.
+    pub fn epoch(&self) -> u16 {
+        self.state & EPOCH
+    }
+
+    /// Takes the cursor to a position, whatever was known.
+    pub fn set_cursor(&mut self, epoch: u16, offset: u64) {
+        self.state = self.state & !EPOCH | epoch & EPOCH;
+        self.offset = offset;
+    }
+
+    /// The subscription holds on this connection.
+    pub fn is_subscribed(&self) -> bool {
+        self.alias != 0
+    }
+
+    /// What comes was published before the subscription held.
+    pub fn is_replaying(&self) -> bool {
+        self.state & REPLAYING != 0
+    }
+
+    /// Nothing is to be replayed: what comes is new.
+    pub fn is_live(&self) -> bool {
+        self.is_subscribed() && !self.is_replaying()
+    }
+
+    /// Whether the server owes a gap before anything else, as the epoch has changed.
+    pub fn is_gap_due_at_once(&self) -> bool {
+        self.state & GAP_DUE_AT_ONCE != 0
+    }
+
+    /// The transport tells of no alias and of no replay.
+    pub fn set_live(&mut self) {
+        self.alias = 1;
+        self.state &= !REPLAYING;
+    }
+
+    /// The connection is gone; the cursor stays. Answers whether the server had said that the position is not valid any
+    /// more, and the gap itself was still to come: it counts as told.
+    pub fn disconnected(&mut self) -> bool {
+        let was_due = self.state & GAP_DUE_AT_ONCE != 0;
+        self.alias = 0;
+        self.state &= EPOCH;
+        if was_due {
+            self.forgive();
+        }
+        was_due
+    }
+
+    /// The server's answer to a subscription that started at the cursor, or anywhere if there was none: the rules of
+    /// `spec/protocol.md`, section 6.
+    pub fn subscribed(&mut self, alias: u32, epoch: u16, through: u64, replaying: bool) {
+        self.alias = alias.wrapping_add(1);
+        let known = self.epoch();
+        self.state = epoch & EPOCH;
+        if replaying {
+            self.state |= REPLAYING;
+        }
+        if known == 0 {
+            self.offset = through;
+        } else if known == epoch {
+            // The cursor stays: what is missing shows by `prev`.
+            if through > self.offset {
+                self.state |= GAP_DUE;
+            }
+        } else if through != self.offset {
+            self.offset = through;
+            self.state |= GAP_DUE_AT_ONCE;
+        }
+        // Another epoch at the same offset: the position has stayed valid.
+    }
+
+    /// The replay is over; everything up to `through` is settled.
+    pub fn caught_up(&mut self, through: u64, faults: &mut Faults) {
+        if self.state & (GAP_DUE | GAP_DUE_AT_ONCE) != 0 {
+            faults.proof_failed += 1;
+        }
+        self.state &= EPOCH;
+        self.offset = self.offset.max(through);
     }
 
     /// Judges the next payload by its sequence number and adds to `faults`. Answers whether the message is new.
@@ -104,26 +198,38 @@ impl Stream {
     /// Judges a delivery of the native protocol by the server's own proof and moves the cursor. Answers
     /// whether the message is new.
     pub fn check_proof(&mut self, prev: u64, offset: u64, faults: &mut Faults) -> bool {
+        let was_due = self.state & GAP_DUE_AT_ONCE != 0;
+        self.state &= !(GAP_DUE | GAP_DUE_AT_ONCE);
         if offset <= self.offset {
+            faults.proof_failed += u64::from(was_due);
             return false; // an overlap of replay and live is dropped, as every client does
         }
-        if prev > self.offset {
+        if was_due || prev > self.offset {
             faults.proof_failed += 1;
         }
         self.offset = offset;
         true
     }
 
-    /// The server announced that messages up to `to` cannot be had, or are left out on purpose: their
-    /// sequence numbers are no loss.
-    pub fn announce_gap(&mut self, to: u64) {
-        self.offset = self.offset.max(to);
-        self.sequence = 0;
+    /// The server announced that messages cannot be had: the cursor is this position, even if that is lower than before.
+    /// Their sequence numbers are no loss.
+    pub fn gap(&mut self, epoch: u16, to: u64) {
+        self.state &= !(GAP_DUE | GAP_DUE_AT_ONCE);
+        self.set_cursor(epoch, to);
+        self.forgive();
     }
 
-    /// Starts anew at `offset`, as after an answer of the server with another epoch.
-    pub fn restart(&mut self, offset: u64) {
-        self.offset = offset;
+    /// The server announced that messages in (`from`, `through`] are left out on purpose.
+    pub fn skipped(&mut self, from: u64, through: u64, faults: &mut Faults) {
+        if from > self.offset {
+            faults.proof_failed += 1;
+        }
+        self.offset = self.offset.max(through);
+        self.forgive();
+    }
+
+    /// Numbers that are missing before the next message are no loss.
+    pub fn forgive(&mut self) {
         self.sequence = 0;
     }
 }
@@ -186,17 +292,22 @@ mod tests {
     #[test]
     fn proof() {
         let mut stream = Stream::new(0);
-        stream.restart(10);
         let mut faults = Faults::default();
+        stream.subscribed(0, 1, 10, false);
         assert!(stream.check_proof(10, 12, &mut faults));
         assert!(stream.check_proof(8, 13, &mut faults)); // prev may be earlier: forgotten_through
         assert!(!stream.check_proof(12, 13, &mut faults));
         assert!(faults.is_clean());
         assert!(stream.check_proof(15, 16, &mut faults));
         assert_eq!(faults.proof_failed, 1);
-        stream.announce_gap(20);
+        stream.gap(1, 20);
         assert!(stream.check_proof(20, 21, &mut faults));
         assert_eq!(faults.proof_failed, 1);
+        stream.skipped(21, 25, &mut faults);
+        assert!(stream.check_proof(25, 26, &mut faults));
+        assert_eq!(faults.proof_failed, 1);
+        stream.skipped(27, 30, &mut faults);
+        assert_eq!(faults.proof_failed, 2);
     }
 
     #[test]
@@ -204,8 +315,74 @@ mod tests {
         let mut stream = Stream::new(0);
         let mut faults = Faults::default();
         stream.check_sequence(&header(1, 1), &mut faults);
-        stream.announce_gap(9);
+        stream.gap(1, 9);
         stream.check_sequence(&header(1, 9), &mut faults);
         assert!(faults.is_clean());
+    }
+
+    /// What a server may answer to a resume, and what it then owes.
+    #[test]
+    fn resumes() {
+        enum Then {
+            Message(u64, u64),
+            CaughtUp(u64),
+            Gap(u16, u64),
+        }
+        use Then::{CaughtUp, Gap, Message};
+        /// A cursor at 20 in epoch 1; the answer; what follows; failed proofs.
+        fn check(epoch: u16, through: u64, then: &[Then], wanted: u64) {
+            let mut stream = Stream::new(0);
+            let mut faults = Faults::default();
+            stream.subscribed(0, 1, 20, false);
+            stream.disconnected();
+            stream.subscribed(0, epoch, through, true);
+            assert!(stream.is_replaying() && !stream.is_live());
+            for step in then {
+                match *step {
+                    Message(prev, offset) => {
+                        stream.check_proof(prev, offset, &mut faults);
+                    }
+                    CaughtUp(through) => stream.caught_up(through, &mut faults),
+                    Gap(epoch, to) => {
+                        stream.gap(epoch, to);
+                    }
+                }
+            }
+            assert_eq!(faults.proof_failed, wanted, "{epoch} {through}");
+        }
+        check(1, 20, &[Message(20, 22), CaughtUp(30)], 0);
+        check(1, 15, &[Message(18, 20), Message(20, 22)], 0);
+        // Beyond the cursor in the same epoch.
+        check(1, 50, &[Gap(1, 50), Message(50, 51)], 0);
+        check(1, 50, &[Message(20, 51), CaughtUp(60)], 0);
+        check(1, 50, &[Message(50, 51)], 1);
+        check(1, 50, &[CaughtUp(50)], 1);
+        // Another epoch: the position stayed valid, or a gap comes first.
+        check(2, 20, &[Message(20, 22), CaughtUp(30)], 0);
+        check(2, 3, &[Gap(2, 3), Message(3, 4)], 0);
+        check(2, 3, &[Message(0, 4), Message(4, 5)], 1);
+        check(2, 3, &[Message(0, 2), Message(2, 4)], 1);
+        check(2, 3, &[CaughtUp(3)], 1);
+        check(2, 0, &[Gap(2, 0), Message(0, 1)], 0);
+    }
+
+    #[test]
+    fn live_and_replaying() {
+        let mut stream = Stream::new(0);
+        assert!(!stream.is_live());
+        stream.subscribed(7, 1, 20, false);
+        assert!(stream.is_live() && stream.is_subscribed());
+        assert!(!stream.disconnected());
+        assert!(!stream.is_live() && !stream.is_subscribed());
+        assert_eq!((stream.epoch(), stream.offset), (1, 20));
+        stream.subscribed(7, 1, 20, true);
+        assert!(!stream.is_live());
+        stream.caught_up(25, &mut Faults::default());
+        assert!(stream.is_live());
+        // The old position is refused, and the connection ends before the gap is told.
+        stream.subscribed(7, 2, 3, true);
+        assert!(stream.disconnected());
+        assert_eq!((stream.epoch(), stream.offset), (2, 3));
+        assert!(!stream.disconnected());
     }
 }

@@ -12,9 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench::BenchCommand;
+use bench::audit::{Entry, Findings, Ledger};
 use bench::engine::{
-    Common, Echoes, EchoesConfig, Handle, Publishers, PublishersConfig, Route, Subscribers,
-    SubscribersConfig, Tally, Transport,
+    Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Publishers, PublishersConfig, Route,
+    Subscribers, SubscribersConfig, Tally, Transport,
 };
 use bench::verify::Faults;
 use clap::Parser;
@@ -144,12 +145,16 @@ fn serve(
         match kind {
             Some('n') => {
                 let mut node = node.lock().unwrap();
-                conversation.receive(&std::mem::take(&mut input), &mut node);
                 let order = delivered(&node, seen, plant);
                 for index in &order {
                     let record = node.records[*index].clone();
                     conversation.deliver(&record, &node);
                     seen = seen.max(index + 1);
+                }
+                if !input.is_empty() {
+                    // A replay goes up to here.
+                    conversation.receive(&std::mem::take(&mut input), &mut node);
+                    seen = node.records.len();
                 }
                 // The handshake, WELCOME and SUBSCRIBED.
                 let before = answers;
@@ -383,6 +388,123 @@ fn many_topics_of_one_client() {
     wait(&mut publishers, |total| total.received == 300);
     wait(&mut subscribers, |total| total.received == 300);
     assert!(subscribers.stop().total.is_clean());
+}
+
+/// 4 audited clients of 2 topics each, which begin with the oldest message, and 40 messages for them.
+fn audited(plant: Plant, change: impl FnOnce(&mut SubscribersConfig)) -> (Tally, Findings) {
+    let server = Server::start(plant);
+    let topics = || "t/{1..8}".parse().unwrap();
+    let mut config = SubscribersConfig::new(server.common(), topics(), 4);
+    config.topics.per_client = 2;
+    config.is_audited = true;
+    config.beginning = Beginning::First;
+    change(&mut config);
+    let returns = u64::from(config.away.is_some());
+    let mut subscribers = Subscribers::start(config).unwrap();
+    wait(&mut subscribers, |total| total.clients_live == 4);
+    let mut load = PublishersConfig::new(server.common(), topics(), 0.0);
+    load.load.count = 40;
+    let mut publishers = Publishers::start(load).unwrap();
+    wait(&mut publishers, |total| total.received == 40);
+    publishers.stop();
+    assert!(!subscribers.has_all_acknowledged(), "nothing is known yet");
+    let mut ledger = Ledger::default();
+    for topic in 1..=8 {
+        let entry = Entry {
+            acknowledged: 5,
+            sequence: 5,
+        };
+        ledger.insert(format!("t/{topic}"), entry);
+    }
+    subscribers.set_ledger(ledger);
+    let since = Instant::now();
+    while !subscribers.has_all_acknowledged() {
+        assert!(since.elapsed() < PATIENCE, "{:?}", subscribers.total());
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Whether they were away before, during or after that is the machine's choice.
+    wait(&mut subscribers, |total| {
+        total.clients_live == 4 && total.return_time.count() >= returns
+    });
+    let summary = subscribers.stop();
+    (summary.total, summary.findings.unwrap())
+}
+
+#[test]
+fn streams_are_audited_to_their_ledger() {
+    let (total, findings) = audited(Plant::Nothing, |_| {});
+    assert!(findings.is_good(), "{findings:?}");
+    assert_eq!((findings.streams, findings.complete), (8, 8));
+    assert_eq!((findings.messages, total.messages), (40, 40));
+    assert_eq!(findings.ledger_acknowledged, Some(40));
+    for plant in [Plant::Lose, Plant::Repeat] {
+        let (_, findings) = audited(plant, |_| {});
+        assert_eq!((findings.complete, findings.faulty), (7, 1), "{plant:?}");
+        assert!(findings.examples[0].starts_with("t/"), "{findings:?}");
+    }
+}
+
+#[test]
+fn an_auditor_that_comes_later_begins_with_the_oldest() {
+    let server = Server::start(Plant::Nothing);
+    let mut load = PublishersConfig::new(server.common(), "t".parse().unwrap(), 0.0);
+    load.load.count = 20;
+    let mut publishers = Publishers::start(load).unwrap();
+    wait(&mut publishers, |total| total.received == 20);
+    for (beginning, messages) in [(Beginning::First, 20), (Beginning::Last(5), 5)] {
+        let mut config = SubscribersConfig::new(server.common(), "t".parse().unwrap(), 1);
+        config.beginning = beginning;
+        config.is_audited = true;
+        let mut auditor = Subscribers::start(config).unwrap();
+        wait(&mut auditor, |total| total.clients_live == 1);
+        let summary = auditor.stop();
+        assert_eq!(
+            (summary.total.messages, summary.total.recovered),
+            (messages, messages)
+        );
+        assert_eq!(summary.findings.unwrap().complete, 1);
+    }
+    // The fake node knows epoch 7 only: a position of another one is a gap.
+    for (beginning, gaps) in [(Beginning::Since(7, 3), 0), (Beginning::Since(8, 3), 1)] {
+        let mut config = SubscribersConfig::new(server.common(), "t".parse().unwrap(), 1);
+        config.beginning = beginning;
+        config.is_audited = true;
+        let mut auditor = Subscribers::start(config).unwrap();
+        wait(&mut auditor, |total| total.clients_live == 1);
+        let summary = auditor.stop();
+        assert_eq!(
+            (summary.total.gaps, summary.total.epochs_lost),
+            (gaps, gaps)
+        );
+        let findings = summary.findings.unwrap();
+        assert!(findings.is_good(), "{findings:?}");
+        assert_eq!(findings.with_gaps, gaps);
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_lose_nothing() {
+    let (total, findings) = audited(Plant::Nothing, |config| {
+        config.stall = Some(Absence {
+            after: Duration::from_millis(200),
+            span: Duration::from_millis(600),
+        });
+        config.receive_bytes = Some(4096);
+    });
+    assert_eq!((findings.complete, total.disconnects), (8, 0));
+}
+
+#[test]
+fn clients_that_were_away_return_all_at_once() {
+    let (total, findings) = audited(Plant::Nothing, |config| {
+        config.away = Some(Absence {
+            after: Duration::from_millis(300),
+            span: Duration::from_millis(300),
+        });
+    });
+    assert_eq!((findings.complete, findings.messages), (8, 40));
+    assert!(total.connects > 4, "they came back");
+    assert_eq!(total.disconnects, 0, "they left by themselves");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Place: between the command line (or `crore demo`) and the engine. Addresses are resolved here, once.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -72,6 +73,47 @@ impl Common {
     }
 }
 
+/// Where streams begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Beginning {
+    /// With what is published from now on.
+    #[default]
+    Live,
+    /// With the oldest message that is held.
+    First,
+    /// With the last so many messages.
+    Last(u32),
+    /// Behind this position: epoch and offset.
+    Since(u64, u64),
+}
+
+impl FromStr for Beginning {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Beginning, String> {
+        let read = || match text.split_once(':') {
+            None if text == "live" => Some(Beginning::Live),
+            None if text == "first" => Some(Beginning::First),
+            Some(("last", count)) => Some(Beginning::Last(count.parse().ok()?)),
+            Some(("since", position)) => {
+                let (epoch, offset) = position.split_once(':')?;
+                Some(Beginning::Since(epoch.parse().ok()?, offset.parse().ok()?))
+            }
+            _ => None,
+        };
+        read().ok_or_else(|| format!("`{text}` is not live, first, last:N or since:EPOCH:OFFSET"))
+    }
+}
+
+/// A span of a run in which its clients do something else than receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// From the start of the run to the span's begin.
+    pub after: Duration,
+    /// How long it lasts.
+    pub span: Duration,
+}
+
 /// A run of subscribers.
 #[derive(Clone, Debug)]
 pub struct SubscribersConfig {
@@ -85,6 +127,16 @@ pub struct SubscribersConfig {
     pub topics: Topics,
     /// So many clients keep their own latencies; 0: none.
     pub sample: u64,
+    /// Where streams begin.
+    pub beginning: Beginning,
+    /// Every stream is audited.
+    pub is_audited: bool,
+    /// The clients stop reading.
+    pub stall: Option<Absence>,
+    /// All connections are dropped at once, and return at once.
+    pub away: Option<Absence>,
+    /// `SO_RCVBUF` of the clients in bytes; the kernel's own without it.
+    pub receive_bytes: Option<usize>,
 }
 
 impl SubscribersConfig {
@@ -102,6 +154,11 @@ impl SubscribersConfig {
                 seed,
             },
             sample: 0,
+            beginning: Beginning::default(),
+            is_audited: false,
+            stall: None,
+            away: None,
+            receive_bytes: None,
         }
     }
 }
@@ -152,4 +209,26 @@ pub struct EchoesConfig {
     pub every: Duration,
     /// Bytes of a ping.
     pub size: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings() {
+        for (text, wanted) in [
+            ("live", Some(Beginning::Live)),
+            ("first", Some(Beginning::First)),
+            ("last:5", Some(Beginning::Last(5))),
+            ("since:7:42", Some(Beginning::Since(7, 42))),
+            ("last", None),
+            ("last:x", None),
+            ("since:7", None),
+            ("since:7:", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse::<Beginning>().ok(), wanted, "{text}");
+        }
+    }
 }

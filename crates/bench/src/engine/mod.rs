@@ -17,8 +17,11 @@
 //! # }
 //! ```
 
+mod absences;
+mod auditing;
 mod config;
 mod echoes;
+mod left;
 mod native;
 mod plan;
 mod pool;
@@ -38,11 +41,16 @@ use std::thread::JoinHandle;
 use anyhow::{Context, bail};
 use net::Wake;
 use net::kernel::Waker;
+use wire::native::{Position, Start};
 
+use crate::audit::{Findings, Ledger};
 use crate::pacing::Pace;
 use crate::payload::{Clock, HEADER_BYTES, seed_from_entropy};
 use crate::source::Sources;
 use crate::statistics::Sample;
+use absences::Absences;
+use auditing::{AuditShare, SharedLedger};
+use left::Estate;
 use pool::{Shared, Worker};
 use protocol::Protocol;
 use route::Routes;
@@ -50,7 +58,9 @@ use sockets::Sockets;
 use subscriptions::Share;
 use wish::Wish;
 
-pub use config::{Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport};
+pub use config::{
+    Absence, Beginning, Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport,
+};
 pub use plan::Plan;
 pub use publishers::{Load, Order};
 pub use route::Route;
@@ -89,48 +99,48 @@ impl Subscribers {
             &common.local_addresses,
             common.routes.len() as u64,
         );
-        let samples = Arc::new(Mutex::new(Vec::new()));
         let every = config.clients.checked_div(config.sample).unwrap_or(0);
         let sample_every = if config.sample == 0 { 0 } else { every.max(1) };
         let topics = Arc::new(config.topics);
         let warm_until_ns = warm_until_ns(common);
-        let share = |worker: u64| Share {
+        let run = Run {
+            absences: Absences::new(config.stall, config.away, config.receive_bytes),
+            ..Run::new(plan.clone(), plan.clients)
+        };
+        // Whoever does not read cannot answer the server's pings either.
+        let quiet_s = config.stall.map_or(0, |stall| stall.span.as_secs() + 60);
+        let share = |worker: u64, clients: u32| Share {
             topics: topics.clone(),
+            start: match config.beginning {
+                Beginning::Live => Start::Live,
+                Beginning::First => subscriptions::FIRST,
+                Beginning::Last(count) => Start::Last(count),
+                Beginning::Since(epoch, offset) => Start::Since(Position { epoch, offset }),
+            },
             worker,
             workers: plan.threads,
+            clients,
             sample_every,
             warm_until_ns,
-            samples: samples.clone(),
+            ping_interval_s: quiet_s as u32,
+            audit: config.is_audited.then(|| AuditShare {
+                ledger: run.ledger.clone(),
+                is_from_first: config.beginning == Beginning::First,
+            }),
+            estate: run.estate.clone(),
         };
-        let clients = plan.clients;
         match config.transport {
-            Transport::Ws => launch(
-                common,
-                &plan,
-                clients,
-                clients,
-                samples.clone(),
-                |worker, _| {
-                    native::NativeSubscribers::new(
-                        sockets(native::SUBPROTOCOLS, worker),
-                        share(worker),
-                    )
-                },
-            ),
-            transport => launch(
-                common,
-                &plan,
-                clients,
-                clients,
-                samples.clone(),
-                |worker, _| {
-                    let kind = match transport {
-                        Transport::Sse => streams::Kind::EventStream,
-                        _ => streams::Kind::LongPoll,
-                    };
-                    streams::StreamSubscribers::new(kind, share(worker))
-                },
-            ),
+            Transport::Ws => launch(common, &run, |worker, clients| {
+                let sockets = sockets(native::SUBPROTOCOLS, worker);
+                native::NativeSubscribers::new(sockets, share(worker, clients))
+            }),
+            transport => launch(common, &run, |worker, clients| {
+                let kind = match transport {
+                    Transport::Sse => streams::Kind::EventStream,
+                    _ => streams::Kind::LongPoll,
+                };
+                streams::StreamSubscribers::new(kind, share(worker, clients))
+            }),
         }
     }
 }
@@ -157,17 +167,11 @@ impl Publishers {
         config.load.warm_until_ns = warm_until_ns(common);
         let load = Arc::new(config.load);
         let workers = plan.threads;
-        launch(
-            common,
-            &plan,
-            plan.clients,
-            plan.clients,
-            Arc::default(),
-            |worker, clients| {
-                let sockets = sockets(native::SUBPROTOCOLS, worker);
-                publishers::Publishers::new(sockets, load.clone(), worker, workers, clients)
-            },
-        )
+        let clients = plan.clients;
+        launch(common, &Run::new(plan, clients), |worker, clients| {
+            let sockets = sockets(native::SUBPROTOCOLS, worker);
+            publishers::Publishers::new(sockets, load.clone(), worker, workers, clients)
+        })
     }
 }
 
@@ -189,18 +193,11 @@ impl Echoes {
         let warm_until_ns = warm_until_ns(common);
         let publisher = common.seed as u32;
         let clients = config.clients.min(plan.clients);
-        launch(
-            common,
-            &plan,
-            clients,
-            plan.clients,
-            Arc::default(),
-            |worker, _| {
-                let sockets = sockets(&[], worker);
-                let size = config.size.max(HEADER_BYTES);
-                echoes::Echoes::new(sockets, every_ns, size, publisher, warm_until_ns)
-            },
-        )
+        launch(common, &Run::new(plan, clients), |worker, _| {
+            let sockets = sockets(&[], worker);
+            let size = config.size.max(HEADER_BYTES);
+            echoes::Echoes::new(sockets, every_ns, size, publisher, warm_until_ns)
+        })
     }
 }
 
@@ -216,7 +213,8 @@ pub struct Handle {
     /// Collected, and not part of a snapshot yet.
     pending: Tally,
     shown: Tally,
-    samples: Arc<Mutex<Vec<(u64, Sample)>>>,
+    ledger: SharedLedger,
+    estate: Estate,
 }
 
 /// What was counted, at one moment.
@@ -237,6 +235,10 @@ pub struct Summary {
     pub total: Tally,
     /// Latencies of the sampled clients, by the client's number.
     pub samples: Vec<(u64, Sample)>,
+    /// What the audit found, where there was one.
+    pub findings: Option<Findings>,
+    /// What publishers were acknowledged, where that was kept.
+    pub ledger: Option<Ledger>,
 }
 
 impl Handle {
@@ -257,20 +259,27 @@ impl Handle {
         &self.shown
     }
 
-    /// Messages sent until now.
-    pub fn sent(&self) -> u64 {
+    /// A count until now, without the cost of a snapshot.
+    pub fn count(&self, pick: impl Fn(&Tally) -> u64) -> u64 {
         let waiting: u64 = self
             .workers
             .iter()
-            .map(|(shared, ..)| {
-                shared
-                    .tally
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .sent
-            })
+            .map(|(shared, ..)| pick(&shared.tally.lock().unwrap_or_else(PoisonError::into_inner)))
             .sum();
-        self.total.sent + self.pending.sent + waiting
+        pick(&self.total) + pick(&self.pending) + waiting
+    }
+
+    /// Gives the audited streams what publishers were acknowledged. Only the first one counts.
+    pub fn set_ledger(&self, ledger: Ledger) {
+        // A second one would judge streams that are judged already.
+        let _ = self.ledger.set(ledger);
+    }
+
+    /// Whether every stream has all that the ledger says was acknowledged, or was told that it cannot have it.
+    pub fn has_all_acknowledged(&mut self) -> bool {
+        let workers = self.workers.len() as u64;
+        let total = self.total();
+        total.judging == workers && total.due == 0
     }
 
     /// How many clients are wanted now.
@@ -337,13 +346,14 @@ impl Handle {
         }
         let mut total = std::mem::take(&mut self.total);
         total.merge(&interval);
-        let mut samples =
-            std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner));
-        samples.sort_by_key(|(client, _)| *client);
+        let mut left = self.estate.with(std::mem::take);
+        left.samples.sort_by_key(|(client, _)| *client);
         Summary {
             interval,
             total,
-            samples,
+            samples: left.samples,
+            findings: left.findings,
+            ledger: left.ledger,
         }
     }
 
@@ -375,15 +385,35 @@ impl Drop for Handle {
     }
 }
 
+/// How the workers of a run are started.
+struct Run {
+    plan: Plan,
+    /// Wanted at first.
+    clients: u64,
+    absences: Absences,
+    ledger: SharedLedger,
+    estate: Estate,
+}
+
+impl Run {
+    fn new(plan: Plan, clients: u64) -> Run {
+        Run {
+            plan,
+            clients,
+            absences: Absences::none(),
+            ledger: SharedLedger::default(),
+            estate: Estate::default(),
+        }
+    }
+}
+
 /// Starts one thread for each worker. `make` gets the worker's number and how many clients it may have.
 fn launch<P: Protocol>(
     common: &Common,
-    plan: &Plan,
-    clients: u64,
-    clients_max: u64,
-    samples: Arc<Mutex<Vec<(u64, Sample)>>>,
+    run: &Run,
     make: impl Fn(u64, u32) -> P,
 ) -> anyhow::Result<Handle> {
+    let Run { plan, clients, .. } = run;
     let workers = plan.threads;
     let wakers: Vec<Arc<Waker>> = (0..workers)
         .map(|_| Waker::new())
@@ -394,17 +424,18 @@ fn launch<P: Protocol>(
     let routes = Arc::new(Routes::new(common.routes.clone()));
     let mut handle = Handle {
         plan: plan.clone(),
-        clients,
+        clients: *clients,
         routes: routes.clone(),
         workers: Vec::new(),
         total: Tally::default(),
         pending: Tally::default(),
         shown: Tally::default(),
-        samples,
+        ledger: run.ledger.clone(),
+        estate: run.estate.clone(),
     };
     for (number, waker) in (0..workers).zip(wakers) {
-        let worker_clients = share_of(clients_max, number, workers) as u32;
-        let worker_wanted = share_of(clients, number, workers) as u32;
+        let worker_clients = share_of(plan.clients, number, workers) as u32;
+        let worker_wanted = share_of(*clients, number, workers) as u32;
         let shared = Arc::new(Shared {
             tally: Mutex::default(),
             ending: AtomicBool::new(false),
@@ -417,6 +448,7 @@ fn launch<P: Protocol>(
             sources: Sources::new(common.local_addresses.clone(), number, workers),
             connect_pace: Pace::new(start_ns, common.connect_rate, number, workers),
             has_private_tables: plan.has_private_tables,
+            absences: run.absences.clone(),
             protocol: make(number, worker_clients),
             seed: seed_from_entropy(),
             shared: shared.clone(),

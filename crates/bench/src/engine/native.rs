@@ -6,14 +6,14 @@
 use std::collections::HashMap;
 
 use wire::native::{
-    ClientFrame, Hello, SUBPROTOCOL, ServerFrame, Start, Subscribe, SubscribeItem, SubscribeRequest,
+    ClientFrame, Hello, Position, SUBPROTOCOL, ServerFrame, Subscribe, SubscribeItem,
+    SubscribeRequest,
 };
 use wire::websocket::Opcode;
 
 use super::protocol::{Protocol, Turn};
 use super::sockets::{Incoming, Sockets, encode};
 use super::subscriptions::{Share, Subscriptions};
-use crate::verify::Faults;
 
 /// Bytes of items in one SUBSCRIBE frame.
 const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
@@ -79,16 +79,17 @@ impl Protocol for NativeSubscribers {
         Ok(consumed)
     }
 
-    fn lost(&mut self, place: u32, _turn: &mut Turn<'_>) {
+    fn lost(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.sockets.lost(place);
         let streams = &mut self.streams;
-        streams.subscriptions.ensure(place); // a connect may fail before it began
         if streams.subscriptions.per_client() > SEARCHED_MAX {
             streams.aliases.retain(|(of, _), _| *of != place);
         }
-        for stream in streams.subscriptions.of(place) {
-            stream.alias = 0;
-        }
+        streams.subscriptions.disconnected(place, turn);
+    }
+
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        self.streams.subscriptions.look(turn);
     }
 }
 
@@ -98,6 +99,7 @@ impl Streams {
         let mut frame = Vec::new();
         ClientFrame::Hello(Hello {
             name: Some("crore bench"),
+            ping_interval_s: self.subscriptions.ping_interval_s(),
             ..Hello::default()
         })
         .encode(&mut frame);
@@ -115,8 +117,7 @@ impl Streams {
                 .iter()
                 .zip(first..)
                 .map(|(name, number)| {
-                    let cursor = self.subscriptions.cursor(place, number);
-                    let start = cursor.map_or(Start::Live, Start::Since);
+                    let start = self.subscriptions.start(place, number);
                     SubscribeItem::new(number + 1, SubscribeRequest::new(name, start))
                 })
                 .collect();
@@ -143,16 +144,9 @@ impl Streams {
                 let Some(number) = self.number_of(place, message.alias) else {
                     return Err("a message under an unknown alias".to_owned());
                 };
-                let mut faults = Faults::default();
-                let stream = &mut self.subscriptions.of(place)[number as usize];
-                let is_new = stream.check_proof(message.prev, message.offset, &mut faults);
-                self.subscriptions.note(place, &faults, turn);
-                let subscriptions = &mut self.subscriptions;
-                if is_new {
-                    subscriptions.received(place, Some(number), message.payload, turn);
-                } else {
-                    subscriptions.repeated(place, number, message.payload, turn);
-                }
+                let offsets = (message.prev, message.offset);
+                self.subscriptions
+                    .delivered(place, number, offsets, message.payload, turn);
             }
             ServerFrame::NamedMessage(message) => {
                 self.subscriptions
@@ -163,35 +157,37 @@ impl Streams {
                     return Ok(());
                 };
                 let number = self.number(subscribed.subscription)?;
-                let epoch = self.subscriptions.epoch(plain.through.epoch);
                 if self.subscriptions.per_client() > SEARCHED_MAX {
                     self.aliases.insert((place, plain.alias), number);
                 }
-                let stream = &mut self.subscriptions.of(place)[number as usize];
-                stream.alias = plain.alias.wrapping_add(1);
-                if stream.epoch != epoch {
-                    stream.epoch = epoch;
-                    stream.restart(plain.through.offset);
-                }
-                // Within the epoch the cursor stays: what is missing shows by `prev`.
+                let replaying = subscribed.replaying;
+                self.subscriptions.subscribed(
+                    place,
+                    number,
+                    plain.alias,
+                    plain.through,
+                    replaying,
+                    turn,
+                )?;
             }
             ServerFrame::CaughtUp(caught_up) => {
                 let number = self.number(caught_up.subscription)?;
-                let stream = &mut self.subscriptions.of(place)[number as usize];
-                stream.offset = stream.offset.max(caught_up.through);
+                self.subscriptions
+                    .caught_up(place, number, caught_up.through, turn);
             }
             ServerFrame::Gap(gap) => {
                 let number = self.number(gap.subscription)?;
-                let epoch = self.subscriptions.epoch(gap.epoch);
-                let stream = &mut self.subscriptions.of(place)[number as usize];
-                stream.epoch = epoch;
-                stream.restart(gap.to);
-                turn.tally.gaps += 1;
+                let to = Position {
+                    epoch: gap.epoch,
+                    offset: gap.to,
+                };
+                self.subscriptions.gap(place, number, to, turn)?;
             }
             ServerFrame::Skipped(skipped) => {
                 let number = self.number(skipped.subscription)?;
-                self.subscriptions.of(place)[number as usize].announce_gap(skipped.through);
-                turn.tally.skipped += 1;
+                let (from, through) = (skipped.from, skipped.through);
+                self.subscriptions
+                    .skipped(place, number, from, through, turn);
             }
             ServerFrame::Welcome(_) => turn.opened(),
             ServerFrame::Ping(token) => {

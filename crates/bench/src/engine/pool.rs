@@ -17,6 +17,7 @@ use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, unshar
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 
+use super::absences::Absences;
 use super::protocol::{Outgoing, Protocol, Turn};
 use super::route::Routes;
 use super::tally::Tally;
@@ -34,8 +35,6 @@ const CONNECTING_MAX: u32 = 2_000;
 const SOURCES_TRIED_MAX: usize = 64;
 const HAND_OVER_NS: u64 = 100_000_000;
 const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
-/// What a stop grants for answers that are due.
-const SETTLE_NS: u64 = 3_000_000_000;
 const RETRY_NS: u64 = 100_000_000;
 const RETRY_NS_MAX: u64 = 10_000_000_000;
 
@@ -74,6 +73,7 @@ pub(super) struct Worker<P> {
     pub(super) sources: Sources,
     pub(super) connect_pace: Pace,
     pub(super) has_private_tables: bool,
+    pub(super) absences: Absences,
     pub(super) protocol: P,
     pub(super) seed: u64,
     pub(super) shared: Arc<Shared>,
@@ -144,6 +144,7 @@ struct Pool<P> {
     outgoing: Outgoing,
     readable: Vec<u32>,
     handed_over_ns: u64,
+    is_sent_away: bool,
     ending_since_ns: Option<u64>,
     now_ns: u64,
 }
@@ -167,6 +168,7 @@ impl<P: Protocol> Pool<P> {
             outgoing: Outgoing::default(),
             readable: Vec::new(),
             handed_over_ns: 0,
+            is_sent_away: false,
             ending_since_ns: None,
             now_ns: Clock::Monotonic.now_ns(),
             worker,
@@ -186,10 +188,13 @@ impl<P: Protocol> Pool<P> {
             for event in events.drain(..) {
                 self.event(event);
             }
-            self.read_all(&mut buffer);
             self.follow_wish();
-            self.connect_due();
-            self.drop_stuck_handshakes();
+            self.send_away();
+            if !self.worker.absences.is_stalled(self.now_ns) {
+                self.read_all(&mut buffer);
+                self.connect_due();
+                self.drop_stuck_handshakes();
+            }
             if self
                 .worker
                 .protocol
@@ -216,14 +221,23 @@ impl<P: Protocol> Pool<P> {
         let since_ns = *self.ending_since_ns.get_or_insert(self.now_ns);
         self.worker.protocol.end();
         self.worker.protocol.is_settled() && self.outgoing.backlog_bytes == 0
-            || self.now_ns >= since_ns + SETTLE_NS
+            || self.now_ns >= since_ns + self.worker.protocol.settle_ns()
     }
 
     fn timeout(&self) -> Duration {
+        let mut until = self.handed_over_ns + HAND_OVER_NS;
+        if self.worker.absences.is_stalled(self.now_ns) {
+            // What is readable stays so.
+            until = until.min(self.worker.absences.stall.end);
+            let now_ns = Clock::Monotonic.now_ns();
+            return Duration::from_nanos(until.saturating_sub(now_ns));
+        }
         if !self.readable.is_empty() {
             return Duration::ZERO;
         }
-        let mut until = self.handed_over_ns + HAND_OVER_NS;
+        if let Some(at) = self.worker.absences.next(self.now_ns) {
+            until = until.min(at);
+        }
         if self.next_place < self.wanted && self.connecting < CONNECTING_MAX {
             until = until.min(self.worker.connect_pace.due_ns());
         }
@@ -348,6 +362,7 @@ impl<P: Protocol> Pool<P> {
             random: &mut self.random,
             outgoing: &mut self.outgoing,
             route: self.routes.of(client),
+            return_ns: self.worker.absences.return_ns(self.now_ns),
             opened: false,
         };
         let result = act(&mut self.worker.protocol, &mut turn);
@@ -407,6 +422,28 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
+    /// Drops all connections at once when their time has come; they return by the pace of new ones.
+    fn send_away(&mut self) {
+        if self.is_sent_away || self.now_ns < self.worker.absences.away.start {
+            return;
+        }
+        self.is_sent_away = true;
+        for place in 0..self.next_place {
+            let phase = self.slots[place as usize].phase;
+            if matches!(phase, Phase::Connecting | Phase::Handshaking | Phase::Open) {
+                self.kernel
+                    .close(self.slots[place as usize].conn, Close::Reset);
+                self.forget(place);
+            }
+            self.slots[place as usize].attempts = 0;
+        }
+        self.retries.clear();
+        self.next_place = 0;
+        self.worker
+            .connect_pace
+            .restart(self.worker.absences.away.end);
+    }
+
     /// Begins the connects whose time has come.
     fn connect_due(&mut self) {
         let mut begun = 0;
@@ -456,7 +493,10 @@ impl<P: Protocol> Pool<P> {
 
     fn connect(&mut self, place: u32, intended_ns: u64) {
         let target = self.routes.of(self.worker.client(place)).address;
-        let mut options = ConnectOptions::default();
+        let mut options = ConnectOptions {
+            socket_receive_bytes: self.worker.absences.receive_bytes,
+            ..ConnectOptions::default()
+        };
         for _ in 0..SOURCES_TRIED_MAX {
             options.local = self.worker.sources.take();
             match self.kernel.connect(target, &options) {
@@ -595,6 +635,7 @@ impl<P: Protocol> Pool<P> {
 
     fn hand_over(&mut self) {
         self.handed_over_ns = self.now_ns;
+        self.call(None, |protocol, turn| protocol.look(turn));
         let mut shared = self
             .worker
             .shared

@@ -36,12 +36,20 @@ pub(super) trait Protocol: Send + 'static {
     /// Its time has come.
     fn tick(&mut self, _turn: &mut Turn<'_>) {}
 
+    /// Called ten times a second, before counters are handed over.
+    fn look(&mut self, _turn: &mut Turn<'_>) {}
+
     /// The owner wants to end: nothing new is begun.
     fn end(&mut self) {}
 
     /// Whether nothing is under way that a stop should wait for.
     fn is_settled(&self) -> bool {
         true
+    }
+
+    /// How long a stop may wait for that, in nanoseconds.
+    fn settle_ns(&self) -> u64 {
+        3_000_000_000
     }
 }
 
@@ -54,6 +62,8 @@ pub(super) struct Turn<'a> {
     pub(super) outgoing: &'a mut Outgoing,
     /// Where the client in question connects to.
     pub(super) route: &'a Route,
+    /// When all clients return, or returned, from being away; 0 for never.
+    pub(super) return_ns: u64,
     /// Set when the connection in question has finished its handshake.
     pub(super) opened: bool,
 }
@@ -70,6 +80,11 @@ impl Turn<'_> {
             self.outgoing.marks.push((place, self.outgoing.bytes.len()));
         }
         &mut self.outgoing.bytes
+    }
+
+    /// The clients are sent away, and not to return yet.
+    pub(super) fn is_away(&self) -> bool {
+        self.now_ns < self.return_ns
     }
 
     /// The handshake of the client in question is over.

@@ -8,7 +8,7 @@ use wire::Step;
 use wire::http::body::BodyDecoder;
 use wire::http::request::RequestWriter;
 use wire::http::{BodyPart, HeadLimits, HeadScan, Response};
-use wire::native::Position;
+use wire::native::{Position, Start};
 
 use super::protocol::{Protocol, Turn};
 use super::subscriptions::{Share, Subscriptions};
@@ -16,6 +16,8 @@ use crate::payload::Header;
 
 /// How long the server may hold a poll.
 const WAIT: &str = "25s";
+/// The reason of a gap that means that the log is another one.
+const UNKNOWN_EPOCH: &[u8] = b"unknown_epoch";
 
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,9 +61,11 @@ impl StreamSubscribers {
                 "/topics/{}?wait={WAIT}",
                 encoded(&self.subscriptions.name(place, 0))
             );
-            if let Some(since) = cursor(0) {
-                target.push_str("&since=");
-                target.push_str(&since);
+            match cursor(0) {
+                Some(since) => target.push_str(&format!("&since={since}")),
+                // A page begins with the oldest that is served, or waits for what comes.
+                None if self.subscriptions.is_from_first() => target.push_str("&since=0:0"),
+                None => {}
             }
             return RequestWriter::new(out, "GET", &target, host).finish();
         }
@@ -72,6 +76,11 @@ impl StreamSubscribers {
             target.push_str("topic=");
             target.push_str(&encoded(&self.subscriptions.name(place, number)));
             cursors.extend(cursor(number));
+        }
+        if cursors.len() < per_client as usize
+            && let Start::Last(count) = self.subscriptions.start(place, 0)
+        {
+            target.push_str(&format!("&last={count}"));
         }
         let mut writer =
             RequestWriter::new(out, "GET", &target, host).header("Accept", "text/event-stream");
@@ -90,11 +99,7 @@ impl StreamSubscribers {
             start += length + 2;
             let name = field(event, b"event:").unwrap_or_default();
             if name == b"crore.gap" {
-                turn.tally.gaps += 1;
-                for number in 0..self.subscriptions.per_client() {
-                    let stream = &mut self.subscriptions.of(place)[number as usize];
-                    stream.announce_gap(0);
-                }
+                self.gap(place, event, turn);
             }
             if let Some(cursor) = field(event, b"id:") {
                 self.set_cursors(place, cursor);
@@ -109,13 +114,27 @@ impl StreamSubscribers {
         self.keep(place, content, start);
     }
 
+    /// A gap of one topic, or, where the event names none of ours, of all.
+    fn gap(&mut self, place: u32, event: &[u8], turn: &mut Turn<'_>) {
+        let has_new_epoch = find(event, UNKNOWN_EPOCH).is_some();
+        let is_of = |name: String| find(event, format!("\"topic\":\"{name}\"").as_bytes());
+        let per_client = self.subscriptions.per_client();
+        let named =
+            (0..per_client).find(|number| is_of(self.subscriptions.name(place, *number)).is_some());
+        for number in named.map_or(0..per_client, |number| number..number + 1) {
+            self.subscriptions
+                .gap_somewhere(place, number, has_new_epoch, turn);
+        }
+    }
+
     /// A whole page of a long poll.
     fn page(&mut self, place: u32, turn: &mut Turn<'_>) {
         let content = std::mem::take(&mut self.contents[place as usize]);
         let mut rest = &content[..];
         if find(rest, b"\"gap\":{").is_some() {
-            turn.tally.gaps += 1;
-            self.subscriptions.of(place)[0].announce_gap(0);
+            let has_new_epoch = find(rest, UNKNOWN_EPOCH).is_some();
+            self.subscriptions
+                .gap_somewhere(place, 0, has_new_epoch, turn);
         }
         while let Some(payload) = payload_in(rest) {
             let end = payload.as_ptr() as usize - rest.as_ptr() as usize + payload.len();
@@ -156,11 +175,9 @@ impl StreamSubscribers {
                     offset: offset.parse().ok()?,
                 })
             });
-            let Some(position) = position else { continue };
-            let epoch = self.subscriptions.epoch(position.epoch);
-            if let Some(stream) = self.subscriptions.of(place).get_mut(number) {
-                stream.epoch = epoch;
-                stream.offset = position.offset;
+            if let Some(position) = position {
+                self.subscriptions
+                    .set_cursor(place, number as u32, position);
             }
         }
     }
@@ -177,6 +194,7 @@ impl Protocol for StreamSubscribers {
         if self.kind == Kind::LongPoll {
             // The answer comes with the first message only: the connection counts as open from here.
             turn.opened();
+            self.subscriptions.all_live(place, turn);
         }
     }
 
@@ -213,6 +231,7 @@ impl Protocol for StreamSubscribers {
                     && self.kind == Kind::EventStream
                 {
                     turn.opened();
+                    self.subscriptions.all_live(place, turn);
                 }
                 continue;
             };
@@ -249,12 +268,17 @@ impl Protocol for StreamSubscribers {
         Ok(consumed)
     }
 
-    fn lost(&mut self, place: u32, _turn: &mut Turn<'_>) {
+    fn lost(&mut self, place: u32, turn: &mut Turn<'_>) {
+        self.subscriptions.disconnected(place, turn);
         if let Some(body) = self.bodies.get_mut(place as usize) {
             *body = None;
             self.contents[place as usize] = Vec::new();
             self.is_open[place as usize] = false;
         }
+    }
+
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        self.subscriptions.look(turn);
     }
 }
 

@@ -24,6 +24,10 @@ pub struct Tally {
     pub connecting: Spans,
     /// Messages received (or pongs, or acknowledgements).
     pub received: u64,
+    /// Different messages received, as far as their numbers tell.
+    pub messages: u64,
+    /// Those of them that were replayed after a start in the past or a return.
+    pub recovered: u64,
     /// Payload bytes received.
     pub received_bytes: u64,
     /// Messages sent.
@@ -32,6 +36,10 @@ pub struct Tally {
     pub latency: Recorder,
     /// Clients that have received something, as a difference.
     pub clients_with_data: u64,
+    /// Clients whose topics are all subscribed, and not replaying, as a difference.
+    pub clients_live: i64,
+    /// From the return of all clients that were away until each was live again.
+    pub return_time: Recorder,
     /// Clients with at least one fault, as a difference.
     pub clients_faulty: u64,
     /// What was not as promised.
@@ -40,12 +48,24 @@ pub struct Tally {
     pub gaps: u64,
     /// Skipped markers of the server.
     pub skipped: u64,
+    /// Streams whose epoch changed while their position stayed valid.
+    pub epochs_continued: u64,
+    /// Streams whose epoch changed, and their position was lost with it.
+    pub epochs_lost: u64,
+    /// Streams that still wait for messages of the ledger, as a difference.
+    pub due: i64,
+    /// Workers that know the ledger.
+    pub judging: u64,
     /// Messages of other publishers, which carry no time and no sequence.
     pub foreign: u64,
     /// Requests that the server refused.
     pub refused: u64,
     /// Publications whose connection was lost before their acknowledgement.
     pub unacknowledged: u64,
+    /// Publications that were sent again after a loss of their connection.
+    pub repeated_sends: u64,
+    /// Acknowledgements that said that the log had the message already.
+    pub duplicates: u64,
     /// Publications that wait for their acknowledgement now, as a difference.
     pub inflight: i64,
     /// The newest trouble in words.
@@ -62,17 +82,27 @@ impl Tally {
         self.connect_time.merge(&other.connect_time);
         self.connecting.merge(&other.connecting);
         self.received += other.received;
+        self.messages += other.messages;
+        self.recovered += other.recovered;
         self.received_bytes += other.received_bytes;
         self.sent += other.sent;
         self.latency.merge(&other.latency);
         self.clients_with_data += other.clients_with_data;
+        self.clients_live += other.clients_live;
+        self.return_time.merge(&other.return_time);
         self.clients_faulty += other.clients_faulty;
         self.faults.add(&other.faults);
         self.gaps += other.gaps;
         self.skipped += other.skipped;
+        self.epochs_continued += other.epochs_continued;
+        self.epochs_lost += other.epochs_lost;
+        self.due += other.due;
+        self.judging += other.judging;
         self.foreign += other.foreign;
         self.refused += other.refused;
         self.unacknowledged += other.unacknowledged;
+        self.repeated_sends += other.repeated_sends;
+        self.duplicates += other.duplicates;
         self.inflight += other.inflight;
         if other.trouble.is_some() {
             self.trouble.clone_from(&other.trouble);
@@ -90,17 +120,27 @@ impl Tally {
             connect_time,
             connecting,
             received,
+            messages,
+            recovered,
             received_bytes,
             sent,
             latency,
             clients_with_data,
+            clients_live,
+            return_time,
             clients_faulty,
             faults,
             gaps,
             skipped,
+            epochs_continued,
+            epochs_lost,
+            due,
+            judging,
             foreign,
             refused,
             unacknowledged,
+            repeated_sends,
+            duplicates,
             inflight,
             trouble,
         } = self;
@@ -109,24 +149,32 @@ impl Tally {
             connects_failed,
             disconnects,
             received,
+            messages,
+            recovered,
             received_bytes,
             sent,
             clients_with_data,
             clients_faulty,
             gaps,
             skipped,
+            epochs_continued,
+            epochs_lost,
+            judging,
             foreign,
             refused,
             unacknowledged,
+            repeated_sends,
+            duplicates,
         ] {
             *count = 0;
         }
-        for difference in [connections, inflight] {
+        for difference in [connections, clients_live, due, inflight] {
             *difference = 0;
         }
         connect_time.clear();
         connecting.clear();
         latency.clear();
+        return_time.clear();
         *faults = Faults::default();
         *trouble = None;
     }
