@@ -2,7 +2,8 @@
 
 use crate::edge::{Edge, Grant, Protocol, Refusal, Skipped, append_attributes, flag, retained};
 use crate::mail::{
-    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, Reply, Request, Start,
+    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, PublishRefusal, Reply, Request,
+    Start,
 };
 use crate::position::Position;
 use crate::topic::{Filter, TopicName};
@@ -205,6 +206,7 @@ impl Edge {
             attributes: self.mail.copy(&block),
             payload: self.mail.copy(publish.payload),
             retain: publish.retain,
+            ..Publication::default()
         };
         let connection = self.slots.key(index);
         let reply = (publish.request != 0).then_some(Reply {
@@ -384,7 +386,7 @@ impl Edge {
         &mut self,
         index: u32,
         request: u32,
-        result: Result<Appended, ErrorCode>,
+        result: Result<Appended, PublishRefusal>,
     ) {
         match result {
             Ok(Appended {
@@ -404,7 +406,16 @@ impl Edge {
                     }),
                 );
             }
-            Err(code) => self.native_refuse(index, Reference::Request(request), code),
+            Err(PublishRefusal { code, present }) => {
+                let frame = ErrorFrame {
+                    restart: present.map(|present| native::Position {
+                        epoch: present.epoch,
+                        offset: present.offset,
+                    }),
+                    ..ErrorFrame::new(Reference::Request(request), code)
+                };
+                self.send_native(index, &ServerFrame::Error(frame));
+            }
         }
     }
 
