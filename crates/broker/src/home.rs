@@ -24,7 +24,6 @@
 //! `last >= oldest` says exactly that the topic has records. That makes forgetting an O(1) question, asked when a
 //! segment goes and when an interest goes; and it is why a topic's id is never reused while a record names it.
 
-mod dedup;
 mod edges;
 mod interests;
 mod partitions;
@@ -40,12 +39,11 @@ pub use statistics::{HomeRefusals, HomeStatistics};
 use crate::mail::{Code, EdgeId, HomeId, Letter, PartitionId, Request, SubscriptionKey};
 use crate::settings::Settings;
 use crate::topic::Filter;
-use dedup::Dedup;
 use edges::Edge;
 use interests::Interests;
 use log::Memory;
 use partitions::{HomePartition, Share, Steady, partitions_of};
-use read::HistoryQuery;
+use read::{HistoryQuery, ReadQuery};
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::hash::Seed;
@@ -66,8 +64,6 @@ pub struct Home {
     shares: Vec<Share>,
     /// Copies of retained records, found by their topics.
     retained: Slab<Slice>,
-    /// Which publications need not be appended again.
-    dedup: Dedup,
     steady: Steady,
     /// Whose lagging streams are fed next.
     next_edge: usize,
@@ -104,10 +100,8 @@ impl Home {
         let edges = (0..settings.edges_count)
             .map(|_| Edge::new(credit))
             .collect();
-        let seed = Seed(hash_seed.0, hash_seed.1);
-        let topics = TopicTable::new(seed);
+        let topics = TopicTable::new(Seed(hash_seed.0, hash_seed.1));
         Home {
-            dedup: Dedup::new(&settings.limits, seed),
             settings,
             id,
             interests: Interests::new(topics, edges),
@@ -167,9 +161,15 @@ impl Home {
                 index,
                 subscription,
                 after,
+                mode,
                 limits,
             } => {
-                self.read(from, index, subscription, after, limits, out);
+                let query = ReadQuery {
+                    after,
+                    mode,
+                    limits,
+                };
+                self.read(from, index, subscription, query, out);
             }
             Request::History {
                 partition,
@@ -222,8 +222,7 @@ impl Home {
     pub fn pump(&mut self, now_ms: u64, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.steady.advance(now_ms);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
-        let more_old = self.dedup.sweep(self.steady.ms);
-        self.feed_lagging(out) || more_expired || more_old
+        self.feed_lagging(out) || more_expired
     }
 
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
@@ -267,9 +266,6 @@ impl Home {
             index_bytes: logs().map(|log| log.index_bytes() as u64).sum(),
             retained: self.retained.len() as u64,
             retained_bytes: self.shares.iter().map(|share| share.retained_bytes).sum(),
-            producers: self.dedup.producers_count() as u64,
-            idempotency_keys: self.dedup.keys_count() as u64,
-            dedup_bytes: self.dedup.allocated_bytes() as u64,
             lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
             ..self.statistics
         }

@@ -49,7 +49,7 @@ pub enum Start {
 }
 
 /// A message as a publisher gave it, on its way to the log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Publication {
     /// The topic's name; valid.
     pub topic: Slice,
@@ -59,27 +59,6 @@ pub struct Publication {
     pub payload: Slice,
     /// Keep it as the topic's retained message; an empty payload removes the retained one.
     pub retain: bool,
-    /// The producer that numbers its publications, so that each is appended once.
-    pub producer: Option<ProducerStamp>,
-    /// Publications of one topic with the same key are appended once; empty for none. At most
-    /// [`IDENTITY_BYTES_MAX`] bytes.
-    pub idempotency_key: Slice,
-    /// Append only in this life of the log.
-    pub expected_epoch: Option<u64>,
-}
-
-/// The longest producer id or idempotency key, in bytes.
-pub const IDENTITY_BYTES_MAX: usize = 255;
-
-/// Who numbered a publication.
-#[derive(Clone, Debug)]
-pub struct ProducerStamp {
-    /// The producer's name for itself, 1 to [`IDENTITY_BYTES_MAX`] bytes.
-    pub id: Slice,
-    /// Increases with every publication of the producer; holes are allowed.
-    pub sequence: u64,
-    /// Rises with every connection that begins to publish as a producer: a newer one fences the older.
-    pub connection: u64,
 }
 
 /// Bounds of one page of history.
@@ -89,6 +68,18 @@ pub struct PageLimits {
     pub records_max: u32,
     /// About so many bytes; one record always fits.
     pub bytes_max: u32,
+}
+
+/// What a page for a subscription is to bring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadMode {
+    /// All records, page by page.
+    #[default]
+    Replay,
+    /// The newest record only; what lies before it is skipped. One page catches up.
+    Newest,
+    /// No record: all is skipped. One page catches up.
+    Skip,
 }
 
 /// Edge to home.
@@ -123,6 +114,8 @@ pub enum Request {
         subscription: SubscriptionKey,
         /// Records after this offset.
         after: u64,
+        /// Which of them.
+        mode: ReadMode,
         /// Bounds of the page.
         limits: PageLimits,
     },
@@ -241,6 +234,8 @@ pub enum Letter {
         subscription: SubscriptionKey,
         /// What could not be had, before the first record.
         gap: Option<Gap>,
+        /// What the mode left out before the first record: the topic's records after the asked offset up to and including this.
+        skipped: Option<u64>,
         /// The records, in log order.
         records: Vec<Slice>,
         /// Everything up to here is settled.
@@ -271,7 +266,7 @@ pub enum Letter {
         /// Who asked.
         reply: Reply,
         /// Where it was appended, or why it was not.
-        result: Result<Appended, PublishRefusal>,
+        result: Result<Appended, Code>,
     },
     /// The home has dealt with so many requests of this edge.
     Consumed {
@@ -287,24 +282,6 @@ pub struct Appended {
     pub position: Position,
     /// The message had been appended earlier; this is its original position.
     pub duplicate: bool,
-}
-
-/// Why a message was not appended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PublishRefusal {
-    /// Why.
-    pub code: Code,
-    /// With `epoch_mismatch`: the epoch and head of the partition.
-    pub present: Option<Position>,
-}
-
-impl From<Code> for PublishRefusal {
-    fn from(code: Code) -> PublishRefusal {
-        PublishRefusal {
-            code,
-            present: None,
-        }
-    }
 }
 
 /// One page of a topic's history.

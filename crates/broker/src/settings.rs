@@ -57,6 +57,22 @@ pub struct RuleSettings {
     pub history_age_max_ms: u64,
     /// Payloads of its topics are at most so long, in bytes.
     pub message_bytes_max: u32,
+    /// What becomes of its subscriptions that do not keep up, unless they say it themselves.
+    pub when_lagging: LagPolicy,
+}
+
+/// What becomes of a subscription that has begun and whose client does not take its messages as fast as they come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LagPolicy {
+    /// All that it has missed is read from the log, in pages.
+    #[default]
+    Replay,
+    /// The newest message, once the socket has drained; what lies before it is told as skipped.
+    Conflate,
+    /// Nothing of it; told as skipped. It goes on with what comes next.
+    Drop,
+    /// It ends, to be begun again after the last message that the client has.
+    Disconnect,
 }
 
 /// Every bound of a shard. Defaults in [`Limits::default`]; what happens at the edge of each stands in `ARCHITECTURE.md`.
@@ -108,14 +124,6 @@ pub struct Limits {
     pub wait_max_ms: u32,
     /// Interval of heartbeat comments on quiet event streams, in seconds.
     pub heartbeat_interval_s: u32,
-    /// Idempotency keys that one home remembers; beyond that the oldest is forgotten.
-    pub idempotency_keys_max: u32,
-    /// For how long it remembers them at most, in milliseconds.
-    pub idempotency_window_ms: u32,
-    /// Producers that one home remembers, each counted for every partition that it publishes to.
-    pub producers_max: u32,
-    /// The newest publications of a producer that a repetition is recognised of.
-    pub producer_window_max: u32,
 }
 
 impl Default for Limits {
@@ -144,10 +152,6 @@ impl Default for Limits {
             page_records_max: 256,
             wait_max_ms: 60_000,
             heartbeat_interval_s: 15,
-            idempotency_keys_max: 1_000_000,
-            idempotency_window_ms: 300_000,
-            producers_max: 100_000,
-            producer_window_max: 4_096,
         }
     }
 }

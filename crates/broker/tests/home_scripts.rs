@@ -35,6 +35,68 @@ fn live() {
     );
 }
 
+/// Pages of subscriptions whose policy leaves something out: the newest record and how far the rest is skipped, or
+/// nothing, never beyond what the stream has carried.
+#[test]
+fn pages_that_leave_out() {
+    check(
+        Setup {
+            limits: Limits {
+                stream_credit_bytes: 150,
+                ..Limits::default()
+            },
+            ..Setup::default()
+        },
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        pub b 2
+        pub a 3
+            e0 message i0 3<1 3
+        pub b 4
+        pub a 5
+        pub b 6
+        pub a 7
+        read e0 s1 i0 after 0 max 9 newest
+            e0 page s1 skipped through 1 [3<1 3] through 4 caught-up
+        read e0 s1 i0 after 1 max 9 newest
+            e0 page s1 [3<1 3] through 4 caught-up
+        read e0 s1 i0 after 3 max 9 newest
+            e0 page s1 [] through 4 caught-up
+        read e0 s1 i0 after 0 max 9 skip
+            e0 page s1 skipped through 4 [] through 4 caught-up
+        read e0 s1 i0 after 3 max 9 skip
+            e0 page s1 [] through 4 caught-up
+        credit e0 1000000
+        pump
+            e0 message i0 5<3 5
+            e0 message i0 7<5 7
+        pub b 8
+        read e0 s1 i0 after 0 max 9 newest
+            e0 page s1 skipped through 5 [7<5 7] through 8 caught-up
+        read e0 s1 i0 after 5 max 9 newest
+            e0 page s1 [7<5 7] through 8 caught-up
+        read e0 s1 i0 after 7 max 9 newest
+            e0 page s1 [] through 8 caught-up
+        read e0 s1 i0 after 9 max 9 newest
+            e0 page s1 [] through 9 caught-up
+        read e0 s1 i0 after 5 max 9 skip
+            e0 page s1 skipped through 8 [] through 8 caught-up
+        read e0 s1 i0 after 7 max 9 skip
+            e0 page s1 [] through 8 caught-up
+        time +900
+        time +900
+        pump
+        read e0 s1 i0 after 5 max 9 newest
+            e0 page s1 gap 5..7 Evicted [] through 8 caught-up
+        read e0 s1 i0 after 5 max 9 skip
+            e0 page s1 skipped through 8 [] through 8 caught-up
+        ",
+    );
+}
+
 /// Trap 2: positions outlive data; empty histories, expired and forgotten topics.
 #[test]
 fn positions_outlive_data() {

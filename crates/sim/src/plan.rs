@@ -2,7 +2,7 @@
 
 use crate::faults::{ClientFaults, Crash, MailFaults, NetFaults};
 use broker::filters::FilterTrie;
-use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use broker::topic::Filter;
 use std::sync::Arc;
 use stdx::prng::Prng;
@@ -183,6 +183,7 @@ fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big:
         history_messages_max: 1 << 30,
         history_age_max_ms: 1 << 41,
         message_bytes_max: 1 << 20,
+        when_lagging: LagPolicy::Replay,
     };
     if !lossless {
         log.log_bytes_max = u64::from(pick([16 << 10, 100 << 10, 1 << 20])) * u64::from(homes);

@@ -12,6 +12,7 @@ use super::outbox::Skipped;
 use super::slots::flag;
 use super::subscriptions::{Kind, Stage, Subscription};
 use crate::mail::{HomeId, PartitionId, Request, SubscriptionKey};
+use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
@@ -39,7 +40,8 @@ pub(crate) struct NamedTopic {
 impl Edge {
     /// Asks for a filter with wildcards. Answered by `tell_subscribed_filter` or `tell_refused`.
     pub(crate) fn subscribe_filter(&mut self, index: u32, filter: Filter<'_>, client: u32) -> u32 {
-        let subscription = self.insert_subscription(index, client, 0, Kind::Filter);
+        let subscription =
+            self.insert_subscription(index, client, 0, Kind::Filter, LagPolicy::Replay);
         let limits = &self.settings.limits;
         if filter.levels_count() > limits.filter_levels_max as usize {
             let limit = u64::from(limits.filter_levels_max);

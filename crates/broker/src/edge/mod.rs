@@ -13,6 +13,7 @@ mod input;
 mod large;
 mod liveness;
 mod outbox;
+mod policies;
 mod ring;
 mod slots;
 mod statistics;
@@ -25,8 +26,9 @@ pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
 pub(crate) use liveness::Deadline;
 pub(crate) use outbox::Skipped;
+pub(crate) use policies::{LeftOut, Wish};
 pub(crate) use slots::{NONE, Protocol, flag};
-pub(crate) use subscriptions::Grant;
+pub(crate) use subscriptions::{Grant, Page};
 
 use crate::filters::FilterTrie;
 use crate::mail::{EdgeId, HomeId, Letter, Request};
@@ -120,6 +122,7 @@ pub struct Edge {
     generation: u32,
     large: large::Large,
     replay_credits: BTreeMap<u32, u32>,
+    recovering: policies::Recovering,
     topics: Vec<subscriptions::Topics>,
     members: ListPool,
     filters: FilterTrie<u32>,
@@ -179,6 +182,7 @@ impl Edge {
             generation: 0,
             large: large::Large::default(),
             replay_credits: BTreeMap::new(),
+            recovering: policies::Recovering::default(),
             topics: (0..homes)
                 .map(|_| subscriptions::Topics::default())
                 .collect(),
@@ -290,11 +294,19 @@ impl Edge {
             Letter::Page {
                 subscription,
                 gap,
+                skipped,
                 records,
                 through,
                 caught_up,
             } => {
-                self.page(subscription, gap, &records, through, caught_up);
+                let page = Page {
+                    gap,
+                    skipped,
+                    records,
+                    through,
+                    caught_up,
+                };
+                self.page(subscription, page);
             }
             Letter::StreamGap {
                 partition,

@@ -470,6 +470,7 @@ impl Edge {
     /// Everything has been written.
     fn drained(&mut self, index: u32) {
         self.let_go(index);
+        self.recovered(index);
         let slot = &mut self.slots[index];
         if slot.is(flag::CLOSING) {
             self.finish(index);

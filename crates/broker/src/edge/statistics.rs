@@ -35,6 +35,12 @@ pub struct EdgeStatistics {
     pub skipped: u64,
     /// Times that a subscription fell behind what the ring keeps.
     pub lagging: u64,
+    /// Times that a subscription was brought to its newest message, past others.
+    pub conflated: u64,
+    /// Times that a subscription was told to have missed messages, and went on live.
+    pub dropped: u64,
+    /// Subscriptions ended because their client did not keep up.
+    pub disconnected: u64,
     /// Pages read for replaying and lagging subscriptions.
     pub pages: u64,
     /// Gaps announced.
@@ -77,6 +83,9 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.delivered += other.delivered;
         self.skipped += other.skipped;
         self.lagging += other.lagging;
+        self.conflated += other.conflated;
+        self.dropped += other.dropped;
+        self.disconnected += other.disconnected;
         self.pages += other.pages;
         self.gaps += other.gaps;
         self.slow_closed += other.slow_closed;

@@ -6,10 +6,13 @@
 //! subscription takes live messages in stage [`Stage::Live`] only, and is read from the log in the others.
 
 use super::outbox::Skipped;
+use super::policies::{Terms, Wish};
 use super::slots::{NONE, flag};
 use super::{Edge, Refusal};
-use crate::mail::{Gap, HomeId, PageLimits, PartitionId, Request, Start, SubscriptionKey};
+use crate::mail::{Gap, HomeId, PageLimits, PartitionId, Request, SubscriptionKey};
 use crate::position::Position;
+use crate::settings::LagPolicy;
+use log::RecordView;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
 use stdx::key::Key;
@@ -47,7 +50,7 @@ pub(crate) struct Subscription {
     cursor: [u32; 2],
     pub home: HomeId,
     pub stage: Stage,
-    kind: Kind,
+    terms: Terms,
 }
 
 /// What a subscription is to, and what becomes of one that cannot begin where it was to.
@@ -65,7 +68,12 @@ const _: () = assert!(size_of::<Subscription>() <= 40);
 
 impl Subscription {
     pub fn is_filter(&self) -> bool {
-        self.kind == Kind::Filter
+        self.terms.kind() == Kind::Filter
+    }
+
+    /// What becomes of it when its client does not keep up.
+    pub fn policy(&self) -> LagPolicy {
+        self.terms.policy()
     }
 
     /// Everything up to this offset is settled.
@@ -147,6 +155,15 @@ pub(crate) struct Grant {
     pub retained: Option<Slice>,
 }
 
+/// What a page said.
+pub(crate) struct Page {
+    pub gap: Option<Gap>,
+    pub skipped: Option<u64>,
+    pub records: Vec<Slice>,
+    pub through: u64,
+    pub caught_up: bool,
+}
+
 impl Edge {
     /// Asks for a plain topic. The answer comes by [`Edge::granted`].
     pub(crate) fn subscribe_plain(
@@ -154,16 +171,17 @@ impl Edge {
         index: u32,
         topic: &str,
         client: u32,
-        start: Start,
-        fail_on_gap: bool,
+        wish: Wish,
     ) -> u32 {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
-        let kind = match fail_on_gap {
+        let kind = match wish.fail_on_gap {
             true => Kind::PlainWithoutGap,
             false => Kind::Plain,
         };
-        let subscription = self.insert_subscription(index, client, home, kind);
+        let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
+        let policy = wish.policy.unwrap_or(of_rule);
+        let subscription = self.insert_subscription(index, client, home, kind, policy);
         let key = self.subscription_key(subscription);
         let topic = self.mail.copy(topic.as_bytes());
         self.request(
@@ -173,7 +191,7 @@ impl Edge {
                 rule,
                 topic,
                 subscription: key,
-                start,
+                start: wish.start,
             },
         );
         subscription
@@ -185,6 +203,7 @@ impl Edge {
         client: u32,
         home: HomeId,
         kind: Kind,
+        policy: LagPolicy,
     ) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[index];
@@ -199,7 +218,7 @@ impl Edge {
             cursor: [0; 2],
             home,
             stage: Stage::Pending,
-            kind,
+            terms: Terms::new(kind, policy),
         });
         let next = std::mem::replace(&mut slot.subscriptions, subscription);
         slot.subscriptions_count += 1;
@@ -324,7 +343,9 @@ impl Edge {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
             return;
         }
-        if grant.gap.is_some() && self.subscriptions[subscription].kind == Kind::PlainWithoutGap {
+        if grant.gap.is_some()
+            && self.subscriptions[subscription].terms.kind() == Kind::PlainWithoutGap
+        {
             let refusal = Refusal {
                 restart: Some(grant.position),
                 ..Refusal::of(ErrorCode::PositionUnavailable)
@@ -350,6 +371,7 @@ impl Edge {
         }
         self.tell_subscribed(subscription, &grant);
         if grant.replaying {
+            self.recovers(subscription);
             self.slots[index].set(flag::LAGGING);
             self.read_if_writable(index);
         }
@@ -370,6 +392,13 @@ impl Edge {
         while at != NONE {
             let entry = &self.subscriptions[at];
             let next = entry.next;
+            if entry.stage == Stage::Lagging && self.policy_now(at) == LagPolicy::Disconnect {
+                if !self.disconnect_slow(at) {
+                    return;
+                }
+                at = next;
+                continue;
+            }
             match entry.stage {
                 Stage::Reading => reading += 1,
                 Stage::Lagging if reading < READS_MAX => {
@@ -409,6 +438,7 @@ impl Edge {
             bytes_max: limits.page_bytes,
         };
         let key = self.subscription_key(subscription);
+        let mode = self.read_mode(subscription);
         let entry = &mut self.subscriptions[subscription];
         entry.stage = Stage::Reading;
         let (home, index, after) = (entry.home, entry.topic, entry.cursor());
@@ -418,6 +448,7 @@ impl Edge {
                 index,
                 subscription: key,
                 after,
+                mode,
                 limits,
             },
         );
@@ -425,14 +456,7 @@ impl Edge {
     }
 
     /// A page has come: deliver it; go on when it has left, or live from here.
-    pub(crate) fn page(
-        &mut self,
-        key: SubscriptionKey,
-        gap: Option<Gap>,
-        records: &[Slice],
-        through: u64,
-        caught_up: bool,
-    ) {
+    pub(crate) fn page(&mut self, key: SubscriptionKey, page: Page) {
         let Some(subscription) = self.live_subscription(key) else {
             return;
         };
@@ -441,8 +465,18 @@ impl Edge {
         }
         self.statistics.pages += 1;
         let index = self.subscriptions[subscription].connection;
+        let Page {
+            gap,
+            skipped,
+            records,
+            through,
+            caught_up,
+        } = page;
         // Set before its frames are queued: if the outbox has no room for them, it becomes lagging again.
         let entry = &mut self.subscriptions[subscription];
+        let after = entry.cursor();
+        // What the client has settled by the frames of this page that come before its last.
+        let mut told = gap.map_or(skipped.unwrap_or(after), |gap| gap.to);
         entry.stage = if caught_up {
             Stage::Live
         } else {
@@ -453,7 +487,13 @@ impl Edge {
             self.statistics.gaps += 1;
             self.tell_gap(subscription, gap);
         }
-        for record in records {
+        if let Some(skipped) = skipped {
+            self.leave_out(subscription, after, skipped);
+        }
+        if let Some(view) = records.last().and_then(|record| RecordView::parse(record)) {
+            told = view.offset();
+        }
+        for record in &records {
             let entry = &self.subscriptions[subscription];
             // An earlier record of this page found no room.
             if entry.stage == Stage::Lagging && entry.cursor() < through {
@@ -468,7 +508,7 @@ impl Edge {
             self.replay_credits.remove(&subscription);
         }
         match self.subscriptions[subscription].stage {
-            Stage::Live => self.tell_caught_up(subscription, through),
+            Stage::Live => self.tell_caught_up(subscription, told, through),
             _ => {
                 self.slots[index].set(flag::LAGGING);
                 self.touch(index);
@@ -544,6 +584,7 @@ impl Edge {
             return;
         };
         self.replay_credits.remove(&subscription);
+        self.forget_recovery(entry.connection, subscription);
         self.forget_if_large(&entry);
         if entry.is_filter() {
             self.drop_filter_subscription(subscription, &entry);
@@ -608,6 +649,7 @@ impl Edge {
                 // One that resumed on a lagging stream is ahead of it.
                 entry.set_cursor(from.max(entry.cursor()));
                 let index = entry.connection;
+                self.recovers(subscription);
                 self.slots[index].set(flag::LAGGING);
                 self.touch(index);
             }

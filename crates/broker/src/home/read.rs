@@ -6,7 +6,7 @@
 
 use super::{Home, HomeOutputs};
 use crate::mail::{
-    Code, EdgeId, Gap, GapReason, HistoryPage, Letter, PageLimits, PartitionId, Reply,
+    Code, EdgeId, Gap, GapReason, HistoryPage, Letter, PageLimits, PartitionId, ReadMode, Reply,
     SubscriptionKey,
 };
 use crate::position::{Position, Standing};
@@ -23,6 +23,14 @@ pub(super) struct HistoryQuery {
     pub limits: PageLimits,
 }
 
+/// What of a topic a subscription asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadQuery {
+    pub after: u64,
+    pub mode: ReadMode,
+    pub limits: PageLimits,
+}
+
 impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt with. An index that
     /// stands for nothing belongs to a subscription that has gone, and nobody waits.
@@ -31,11 +39,15 @@ impl Home {
         from: EdgeId,
         index: u32,
         subscription: SubscriptionKey,
-        after: u64,
-        limits: PageLimits,
+        query: ReadQuery,
         out: &mut HomeOutputs,
     ) {
         self.statistics.pages_read += 1;
+        let ReadQuery {
+            after,
+            mode,
+            mut limits,
+        } = query;
         let Some((topic, _)) = self.interests.edges[usize::from(from)].indexed(index) else {
             return;
         };
@@ -51,6 +63,7 @@ impl Home {
             let page = Letter::Page {
                 subscription,
                 gap: None,
+                skipped: None,
                 records: Vec::new(),
                 through: after,
                 caught_up: true,
@@ -58,15 +71,40 @@ impl Home {
             out.post(from, page);
             return;
         }
+        let newest = match mode {
+            ReadMode::Replay => None,
+            _ => self.newest_within(local, topic, last, after, settled),
+        };
+        if mode == ReadMode::Skip {
+            let page = Letter::Page {
+                subscription,
+                gap: None,
+                skipped: newest.map(|_| settled),
+                records: Vec::new(),
+                through: settled,
+                caught_up: true,
+            };
+            out.post(from, page);
+            return;
+        }
+        // The page of the newest record is that of all records behind the one before it.
+        let begin = newest.map_or(after, |newest| newest - 1);
+        if mode == ReadMode::Newest {
+            limits.records_max = 1;
+        }
         let mut records = Vec::new();
-        let page = self.page(local, topic, last, after, limits, &mut records);
+        let page = self.page(local, topic, last, begin, limits, &mut records);
         let settled_len = records.partition_point(|record| offset_of(record) <= settled);
-        let caught_up = page.complete || settled_len < records.len();
+        let caught_up = mode == ReadMode::Newest || page.complete || settled_len < records.len();
         records.truncate(settled_len);
-        let gap = gap_between(after, &page, last, GapReason::Evicted).map(|gap| Gap {
+        let missing = gap_between(after, &page, last, GapReason::Evicted).map(|gap| Gap {
             to: gap.to.min(settled),
             ..gap
         });
+        let (gap, skipped) = match mode {
+            ReadMode::Newest if !records.is_empty() => (None, missing.map(|gap| gap.to)),
+            _ => (missing, None),
+        };
         self.statistics.gaps += u64::from(gap.is_some());
         let through = if caught_up { settled } else { page.through };
         out.post(
@@ -74,11 +112,38 @@ impl Home {
             Letter::Page {
                 subscription,
                 gap,
+                skipped,
                 records,
                 through,
                 caught_up,
             },
         );
+    }
+
+    /// The topic's newest record after `after` and not beyond `settled`; that of a stream that does not lag may have
+    /// been evicted.
+    fn newest_within(
+        &self,
+        local: u32,
+        topic: u32,
+        last: u64,
+        after: u64,
+        settled: u64,
+    ) -> Option<u64> {
+        let newest = match last <= settled {
+            true => Some(last),
+            false => {
+                let limits = log::PageLimits {
+                    records_max: 1,
+                    bytes_max: 0,
+                };
+                let log = &self.partitions[local as usize].log;
+                let mut records = Vec::new();
+                log.read_topic_back(topic, last, settled + 1, limits, &mut records);
+                records.first().map(offset_of)
+            }
+        };
+        newest.filter(|&newest| newest > after)
     }
 
     pub(super) fn history(

@@ -8,9 +8,10 @@ use super::State;
 use super::http::{Answer, Fault, cross_origin};
 use super::json;
 use super::route;
-use crate::edge::{Delivery, Edge, Grant, Protocol, Refusal, Skipped, flag};
+use crate::edge::{Delivery, Edge, Grant, LeftOut, Protocol, Refusal, Skipped, Wish, flag};
 use crate::mail::{Gap, PartitionId, Start};
 use crate::position::Position;
+use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -19,7 +20,7 @@ use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
 use wire::http::{ResponseWriter, Target};
-use wire::native::ErrorCode;
+use wire::native::{ErrorCode, SkipReason, UnsubscribeCode};
 
 /// A stream in envelopes.
 pub(crate) struct Events {
@@ -59,8 +60,13 @@ impl Edge {
             Some(id) => Start::Since(known_position(&id)),
             None => requested_start(target)?,
         };
+        let policy = requested_policy(target)?;
         self.open_stream(index, answer, flag::RAW);
-        self.subscribe_plain(index, &topic, 0, start, false);
+        let wish = Wish {
+            policy,
+            ..Wish::from(start)
+        };
+        self.subscribe_plain(index, &topic, 0, wish);
         Ok(())
     }
 
@@ -110,6 +116,7 @@ impl Edge {
             return Err(ErrorCode::CursorTooLarge.into());
         }
         let start = requested_start(target)?;
+        let policy = requested_policy(target)?;
         let cursor = cursor.map(|cursor| parse_cursor(&cursor, topics.len()));
         self.open_stream(index, answer, 0);
         // Until a topic's start is told, the cursor that the client came with holds for it.
@@ -144,7 +151,11 @@ impl Edge {
                     Start::Since(positions.as_ref().map_or(UNKNOWN, |all| all[number]))
                 }
             };
-            self.subscribe_plain(index, name, client, start, false);
+            let wish = Wish {
+                policy,
+                ..Wish::from(start)
+            };
+            self.subscribe_plain(index, name, client, wish);
         }
         Ok(())
     }
@@ -176,12 +187,7 @@ impl Edge {
         let retained = grant.retained.clone();
         let number = self.subscription_client(subscription);
         self.set_stream_cursor(index, number, grant.position);
-        let mut data = Vec::from(&b"{"[..]);
-        if let Some(name) = self.stream_topic(index, number) {
-            data.extend_from_slice(b"\"topic\":");
-            append_json_string(&mut data, &name);
-            data.push(b',');
-        }
+        let mut data = self.event_about(index, number);
         let complete = grant.gap.is_none();
         json::append(
             &mut data,
@@ -276,19 +282,20 @@ impl Edge {
 
     pub(super) fn events_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
         let number = self.subscription_client(subscription);
-        let mut data = Vec::from(&b"{"[..]);
-        if let Some(name) = self.stream_topic(index, number) {
-            data.extend_from_slice(b"\"topic\":");
-            append_json_string(&mut data, &name);
-            data.push(b',');
-        }
+        let mut data = self.event_about(index, number);
         data.extend_from_slice(b"\"gap\":");
         json::append_gap(&mut data, &gap);
         data.push(b'}');
         self.send_event(index, "crore.gap", None, &data);
     }
 
-    pub(super) fn events_caught_up(&mut self, index: u32, subscription: u32, through: u64) {
+    pub(super) fn events_caught_up(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        told: u64,
+        through: u64,
+    ) {
         let number = self.subscription_client(subscription);
         let position = Position {
             epoch: self.subscription_epoch(subscription),
@@ -307,7 +314,70 @@ impl Edge {
             retry_ms: None,
         };
         encode(&event, &mut bytes);
-        self.send_mark(subscription, through, through, &bytes);
+        self.send_mark(subscription, told, through, &bytes);
+    }
+
+    /// Messages that the subscription's policy left out. The client has settled them, so its cursor moves.
+    pub(super) fn events_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
+        let LeftOut {
+            from,
+            through,
+            reason,
+        } = left_out;
+        let number = self.subscription_client(subscription);
+        let position = Position {
+            epoch: self.subscription_epoch(subscription),
+            offset: through,
+        };
+        self.set_stream_cursor(index, number, position);
+        let id = match self.slots[index].is(flag::RAW) {
+            true => Some(position.to_string()),
+            false => self.stream_cursor(index),
+        };
+        let mut data = self.event_about(index, number);
+        let reason = match reason {
+            SkipReason::Conflated => "conflated",
+            _ => "dropped",
+        };
+        json::append(
+            &mut data,
+            format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"),
+        );
+        let event = OutgoingEvent {
+            event: Some("crore.skipped"),
+            id: id.as_deref(),
+            data: std::str::from_utf8(&data).ok(),
+            retry_ms: None,
+        };
+        let mut bytes = Vec::new();
+        encode(&event, &mut bytes);
+        self.send_mark(subscription, from, through, &bytes);
+    }
+
+    /// The stream ends: the client comes back with the cursor that it has.
+    pub(super) fn events_disconnected(&mut self, index: u32, subscription: u32) {
+        let number = self.subscription_client(subscription);
+        let mut data = self.event_about(index, number);
+        let code = UnsubscribeCode::SlowConsumer;
+        json::append(
+            &mut data,
+            format_args!("\"code\":\"{}\",\"detail\":", code.name()),
+        );
+        append_json_string(&mut data, code.text());
+        data.push(b'}');
+        self.send_event(index, "crore.error", None, &data);
+        self.close(index);
+    }
+
+    /// The beginning of an event's data: which topic it is about, where the stream has several.
+    fn event_about(&self, index: u32, number: u32) -> Vec<u8> {
+        let mut data = Vec::from(&b"{"[..]);
+        if let Some(name) = self.stream_topic(index, number) {
+            data.extend_from_slice(b"\"topic\":");
+            append_json_string(&mut data, &name);
+            data.push(b',');
+        }
+        data
     }
 
     pub(super) fn events_skipped(&mut self, index: u32, skipped: &[Skipped]) {
@@ -524,6 +594,19 @@ fn requested_start(target: &Target<'_>) -> Result<Start, Fault> {
     } else {
         Start::Live
     })
+}
+
+/// `policy=`: what becomes of the stream's topics when the client does not keep up; the rules say it without one.
+fn requested_policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
+    let policy = match route::parameter(target, &["policy"])?.as_deref() {
+        None => return Ok(None),
+        Some("replay") => LagPolicy::Replay,
+        Some("conflate") => LagPolicy::Conflate,
+        Some("drop") => LagPolicy::Drop,
+        Some("disconnect") => LagPolicy::Disconnect,
+        Some(_) => return Err(ErrorCode::MalformedParameter.into()),
+    };
+    Ok(Some(policy))
 }
 
 /// Positions of all topics, the epoch only where it differs from the one before: `7:12,9,-,8:3`.

@@ -12,8 +12,8 @@ mod publish;
 mod route;
 mod websocket;
 
-use crate::edge::{Edge, Grant, NONE, Protocol, Refusal, Skipped, flag};
-use crate::mail::{Appended, Gap, HistoryPage, PublishRefusal, Reply};
+use crate::edge::{Edge, Grant, LeftOut, NONE, Protocol, Refusal, Skipped, flag};
+use crate::mail::{Appended, Gap, HistoryPage, Reply};
 use wire::native::{CloseCode, ErrorCode};
 
 /// What a session keeps while it needs it; an idle connection has none.
@@ -84,13 +84,33 @@ impl Edge {
         }
     }
 
-    /// A replay is over; live messages follow.
-    pub(crate) fn tell_caught_up(&mut self, subscription: u32, through: u64) {
+    /// A replay is over; live messages follow. `told` is what the client has settled without being told.
+    pub(crate) fn tell_caught_up(&mut self, subscription: u32, told: u64, through: u64) {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
-            Protocol::Native => self.native_caught_up(index, subscription, through),
-            Protocol::Events => self.events_caught_up(index, subscription, through),
+            Protocol::Native => self.native_caught_up(index, subscription, told, through),
+            Protocol::Events => self.events_caught_up(index, subscription, told, through),
             _ => self.poll_caught_up(index, through),
+        }
+    }
+
+    /// Messages of a plain subscription were left out, as its policy says.
+    pub(crate) fn tell_left_out(&mut self, subscription: u32, left_out: LeftOut) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_left_out(index, subscription, left_out),
+            Protocol::Events => self.events_left_out(index, subscription, left_out),
+            _ => {}
+        }
+    }
+
+    /// A subscription did not keep up, and ends as its policy says; it is forgotten after this call.
+    pub(crate) fn tell_disconnected(&mut self, subscription: u32) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => self.native_disconnected(index, subscription),
+            Protocol::Events => self.events_disconnected(index, subscription),
+            _ => {}
         }
     }
 
@@ -104,11 +124,7 @@ impl Edge {
     }
 
     /// A home has answered a publish.
-    pub(crate) fn publish_answered(
-        &mut self,
-        reply: Reply,
-        result: Result<Appended, PublishRefusal>,
-    ) {
+    pub(crate) fn publish_answered(&mut self, reply: Reply, result: Result<Appended, ErrorCode>) {
         if self.slots.get(reply.connection).is_none() {
             return;
         }

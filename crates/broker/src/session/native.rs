@@ -1,9 +1,10 @@
 //! The native protocol (`spec/protocol.md`): frames to commands, deliveries to frames.
 
-use crate::edge::{Edge, Grant, Protocol, Refusal, Skipped, append_attributes, flag, retained};
+use crate::edge::{
+    Edge, Grant, LeftOut, Protocol, Refusal, Skipped, Wish, append_attributes, flag, retained,
+};
 use crate::mail::{
-    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, PublishRefusal, Reply, Request,
-    Start,
+    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, Reply, Request, Start,
 };
 use crate::position::Position;
 use crate::topic::{Filter, TopicName};
@@ -152,8 +153,12 @@ impl Edge {
             native::Start::Last(count) => Start::Last(count),
             native::Start::Snapshot => Start::Snapshot,
         };
-        let subscription =
-            self.subscribe_plain(index, request.filter, client, start, request.fail_on_gap);
+        let wish = Wish {
+            start,
+            fail_on_gap: request.fail_on_gap,
+            policy: None,
+        };
+        let subscription = self.subscribe_plain(index, request.filter, client, wish);
         if let Some(credit) = request.replay_credit {
             self.set_replay_credit(subscription, credit);
         }
@@ -206,7 +211,6 @@ impl Edge {
             attributes: self.mail.copy(&block),
             payload: self.mail.copy(publish.payload),
             retain: publish.retain,
-            ..Publication::default()
         };
         let connection = self.slots.key(index);
         let reply = (publish.request != 0).then_some(Reply {
@@ -349,12 +353,44 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_caught_up(&mut self, index: u32, subscription: u32, through: u64) {
+    /// Messages that the subscription's policy left out.
+    pub(super) fn native_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
+        let LeftOut {
+            from,
+            through,
+            reason,
+        } = left_out;
+        let frame = native::Skipped {
+            subscription: self.subscription_client(subscription),
+            partition: None,
+            from,
+            through,
+            reason,
+        };
+        let settled = (from, through);
+        self.send_native_mark(index, subscription, settled, &ServerFrame::Skipped(frame));
+    }
+
+    pub(super) fn native_disconnected(&mut self, index: u32, subscription: u32) {
+        let frame = Unsubscribed {
+            subscription: self.subscription_client(subscription),
+            code: u32::from(UnsubscribeCode::SlowConsumer.number()),
+        };
+        self.send_native(index, &ServerFrame::Unsubscribed(frame));
+    }
+
+    pub(super) fn native_caught_up(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        told: u64,
+        through: u64,
+    ) {
         let frame = CaughtUp {
             subscription: self.subscription_client(subscription),
             through,
         };
-        let settled = (through, through);
+        let settled = (told, through);
         self.send_native_mark(index, subscription, settled, &ServerFrame::CaughtUp(frame));
     }
 
@@ -386,7 +422,7 @@ impl Edge {
         &mut self,
         index: u32,
         request: u32,
-        result: Result<Appended, PublishRefusal>,
+        result: Result<Appended, ErrorCode>,
     ) {
         match result {
             Ok(Appended {
@@ -406,16 +442,7 @@ impl Edge {
                     }),
                 );
             }
-            Err(PublishRefusal { code, present }) => {
-                let frame = ErrorFrame {
-                    restart: present.map(|present| native::Position {
-                        epoch: present.epoch,
-                        offset: present.offset,
-                    }),
-                    ..ErrorFrame::new(Reference::Request(request), code)
-                };
-                self.send_native(index, &ServerFrame::Error(frame));
-            }
+            Err(code) => self.native_refuse(index, Reference::Request(request), code),
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::State;
 use super::http::{Answer, append_page};
-use crate::edge::{Edge, Grant, Refusal, flag};
+use crate::edge::{Edge, Grant, Refusal, Wish, flag};
 use crate::mail::{Gap, HistoryPage, Start, SubscriptionKey};
 use crate::position::Position;
+use crate::settings::LagPolicy;
 use stdx::chunk::Slice;
 use wire::native::ErrorCode;
 
@@ -50,7 +51,12 @@ impl Edge {
     ) {
         self.slots[index].set(flag::PAUSED);
         let start = since.map_or(Start::Live, Start::Since);
-        let subscription = self.subscribe_plain(index, &poll.topic, 0, start, false);
+        // An answer ends with what there is; the next poll asks from there, so that nothing of it can lag.
+        let wish = Wish {
+            policy: Some(LagPolicy::Replay),
+            ..Wish::from(start)
+        };
+        let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
         poll.subscription = Some(self.subscription_key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;
         self.polls.insert((poll.deadline_ms, index));

@@ -5,8 +5,7 @@ use super::http::{Answer, Fault};
 use super::json;
 use super::route;
 use crate::edge::{Edge, flag};
-use crate::mail::{Appended, Publication, PublishRefusal, Reply, Request as Letter};
-use crate::position::Position;
+use crate::mail::{Appended, Publication, Reply, Request as Letter};
 use crate::topic::TopicName;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -35,7 +34,7 @@ pub(super) enum Intent {
 pub(crate) struct Publishing {
     answer: Answer,
     /// By the request number of each; in the order of the request.
-    results: Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
+    results: Vec<(String, Option<Result<Appended, ErrorCode>>)>,
     waiting: usize,
     /// One publication to one topic is answered without a list.
     single: bool,
@@ -175,7 +174,6 @@ impl Edge {
                     attributes: attributes.clone(),
                     payload: payload.clone(),
                     retain: message.retain,
-                    ..Publication::default()
                 };
                 let reply = Some(Reply {
                     connection,
@@ -216,7 +214,7 @@ impl Edge {
         &mut self,
         index: u32,
         request: u32,
-        result: Result<Appended, PublishRefusal>,
+        result: Result<Appended, ErrorCode>,
     ) {
         let Some(State::Publishing(publishing)) = self.state(index) else {
             return;
@@ -234,8 +232,8 @@ impl Edge {
         };
         let mut body = Vec::new();
         match &publishing.results[..] {
-            [(_, Some(Err(refusal)))] if publishing.single => {
-                return self.answer_fault(index, &publishing.answer, &(*refusal).into());
+            [(_, Some(Err(code)))] if publishing.single => {
+                return self.answer_fault(index, &publishing.answer, &(*code).into());
             }
             [(_, Some(Ok(appended)))] if publishing.single => {
                 body.push(b'{');
@@ -248,10 +246,7 @@ impl Edge {
     }
 }
 
-fn append_results(
-    body: &mut Vec<u8>,
-    results: &[(String, Option<Result<Appended, PublishRefusal>>)],
-) {
+fn append_results(body: &mut Vec<u8>, results: &[(String, Option<Result<Appended, ErrorCode>>)]) {
     body.extend_from_slice(b"{\"results\":[");
     for (count, (topic, result)) in results.iter().enumerate() {
         body.extend_from_slice(if count > 0 {
@@ -263,8 +258,8 @@ fn append_results(
         body.push(b',');
         match result {
             Some(Ok(appended)) => append_appended(body, appended),
-            Some(Err(refusal)) => append_error(body, *refusal),
-            None => append_error(body, ErrorCode::Internal.into()),
+            Some(Err(code)) => append_error(body, *code),
+            None => append_error(body, ErrorCode::Internal),
         }
         body.push(b'}');
     }
@@ -285,7 +280,7 @@ fn append_appended(body: &mut Vec<u8>, appended: &Appended) {
     );
 }
 
-fn append_error(body: &mut Vec<u8>, PublishRefusal { code, present }: PublishRefusal) {
+fn append_error(body: &mut Vec<u8>, code: ErrorCode) {
     json::append(
         body,
         format_args!(
@@ -296,12 +291,6 @@ fn append_error(body: &mut Vec<u8>, PublishRefusal { code, present }: PublishRef
         ),
     );
     append_json_string(body, code.text());
-    if let Some(Position { epoch, offset }) = present {
-        json::append(
-            body,
-            format_args!(",\"epoch\":\"{epoch}\",\"head\":{offset}"),
-        );
-    }
     body.push(b'}');
 }
 

@@ -81,6 +81,7 @@ impl Edge {
             index: subscription.index,
             subscription: key(subscription.key),
             after: subscription.through,
+            mode: ReadMode::Replay,
             limits: PageLimits {
                 records_max: 3,
                 bytes_max: 400,
@@ -149,10 +150,12 @@ impl Edge {
             Letter::Page {
                 subscription,
                 gap,
+                skipped,
                 records,
                 through,
                 caught_up,
             } => {
+                assert_eq!(skipped, None, "nobody asked to have anything left out");
                 let Some(subscription) = self
                     .subscriptions
                     .iter_mut()

@@ -1,7 +1,7 @@
 //! What the tests of a home begin with.
 
 use broker::filters::FilterTrie;
-use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use std::sync::Arc;
 
 /// The epoch of the log.
@@ -59,6 +59,7 @@ impl Setup {
                 retained_bytes_max: self.retained_bytes_max,
             }],
             rules: vec![RuleSettings {
+                when_lagging: LagPolicy::Replay,
                 log: 0,
                 history_messages_max: self.history_messages_max,
                 history_age_max_ms: self.history_age_max_ms,

@@ -329,14 +329,24 @@ impl Client {
                     gap.subscription, gap.from, gap.to, gap.reason
                 )
             }
-            ServerFrame::Skipped(skipped) => format!(
-                "skipped {} partition {} {}..{} {:?}",
-                skipped.subscription,
-                skipped.partition.map_or(0, |partition| partition.partition),
-                skipped.from,
-                skipped.through,
-                skipped.reason
-            ),
+            ServerFrame::Skipped(skipped) => {
+                let (from, through) = (skipped.from, skipped.through);
+                let whose = match skipped.partition {
+                    Some(partition) => format!(" partition {}", partition.partition),
+                    // What the client has not settled before must not be skipped in silence.
+                    None => match self.through(skipped.subscription) < from {
+                        true => " LOST".into(),
+                        false => String::new(),
+                    },
+                };
+                if skipped.partition.is_none() {
+                    self.settle(skipped.subscription, through, false);
+                }
+                format!(
+                    "skipped {}{whose} {from}..{through} {:?}",
+                    skipped.subscription, skipped.reason
+                )
+            }
             ServerFrame::Published(published) => format!(
                 "published {} {}:{}",
                 published.request, published.position.epoch, published.position.offset
@@ -353,6 +363,17 @@ impl Client {
             ServerFrame::Pong(token) => format!("pong {token}"),
         };
         self.say(text);
+    }
+
+    /// Up to where the subscription is settled.
+    fn through(&self, subscription: u32) -> u64 {
+        let of = |alias: &&Alias| alias.subscription == subscription;
+        self.aliases
+            .values()
+            .filter(of)
+            .map(|alias| alias.through)
+            .max()
+            .unwrap_or(0)
     }
 
     fn settle(&mut self, subscription: u32, through: u64, also_back: bool) {

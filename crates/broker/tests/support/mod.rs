@@ -31,7 +31,7 @@ mod request;
 mod world;
 
 use broker::filters::FilterTrie;
-use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use std::fmt::Write;
 
 /// Runs a script on one edge and one home with a log of one partition and large limits.
@@ -98,6 +98,7 @@ fn settings() -> Settings {
             retained_bytes_max: 1 << 20,
         }],
         rules: vec![RuleSettings {
+            when_lagging: LagPolicy::Replay,
             log: 0,
             history_messages_max: 10_000,
             history_age_max_ms: 1 << 40,

@@ -4,7 +4,7 @@ use super::Configuration;
 use super::fault::Origin;
 use super::value::Value;
 use broker::filters::FilterTrie;
-use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use broker::topic::Filter;
 use node::NodeOptions;
 use std::hash::{BuildHasher, RandomState};
@@ -79,6 +79,7 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
                 .number("message_bytes_max")
                 .unwrap_or(number_u64(configuration, "limits.message_bytes_max"))
                 as u32,
+            when_lagging: policy(entry.text("when_lagging").unwrap_or_default()),
         });
     }
     Settings {
@@ -127,6 +128,17 @@ fn default_rule(configuration: &Configuration, logs: &[LogSettings]) -> RuleSett
         },
         history_age_max_ms: logs[0].age_max_ms,
         message_bytes_max: number_u32(configuration, "limits.message_bytes_max"),
+        when_lagging: LagPolicy::default(),
+    }
+}
+
+/// One of the words that the option allows.
+fn policy(word: &str) -> LagPolicy {
+    match word {
+        "conflate" => LagPolicy::Conflate,
+        "drop" => LagPolicy::Drop,
+        "disconnect" => LagPolicy::Disconnect,
+        _ => LagPolicy::Replay,
     }
 }
 
@@ -158,10 +170,6 @@ fn limits(configuration: &Configuration) -> Limits {
         page_records_max: number("limits.page_records_max"),
         wait_max_ms: number("http.wait_max"),
         heartbeat_interval_s: number("http.heartbeat_interval") / 1_000,
-        idempotency_keys_max: number("limits.idempotency_keys_max"),
-        idempotency_window_ms: number("limits.idempotency_window"),
-        producers_max: number("limits.producers_max"),
-        producer_window_max: number("limits.producer_window_max"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every row of errors: file, line, key, nearest name, expectation. And that defaults agree wherever they are stated.
 
 use super::*;
-use broker::settings::Limits;
+use broker::settings::{LagPolicy, Limits};
 
 fn faults_of(text: &str) -> String {
     match load_text(Path::new("crore.toml"), text) {
@@ -342,7 +342,7 @@ fn defaults_are_those_of_the_broker() {
 fn logs_and_rules_are_assembled() {
     let text = "[node]\nio_threads = 6\nhome_shards_count = 2\n\
                 [[log]]\nname = \"a\"\npartitions_count = 8\n[[log]]\nname = \"b\"\npartitions_count = 16\n\
-                [[rule]]\nfilter = \"x/#\"\nlog = \"b\"\nhistory_messages_max = 0\nhistory_age_max = \"5s\"\n";
+                [[rule]]\nfilter = \"x/#\"\nlog = \"b\"\nhistory_messages_max = 0\nwhen_lagging = \"conflate\"\nhistory_age_max = \"5s\"\n";
     let configuration = load_text(Path::new("crore.toml"), text).unwrap();
     let options = assemble::node_options(&configuration, 4);
     let settings = &options.settings;
@@ -363,6 +363,8 @@ fn logs_and_rules_are_assembled() {
         (rule.log, rule.history_messages_max, rule.history_age_max_ms),
         (1, 0, 5_000)
     );
+    assert_eq!(rule.when_lagging, LagPolicy::Conflate);
+    assert_eq!(settings.rules[0].when_lagging, LagPolicy::Replay);
 }
 
 #[test]

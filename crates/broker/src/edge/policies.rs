@@ -1,0 +1,193 @@
+//! Policies: what becomes of a subscription whose client does not keep up.
+//!
+//! Beside the path, between the outbox that has spilled (`outbox.rs`) and the reads that bring a subscription back
+//! (`subscriptions.rs`). A policy speaks of one thing only: live messages that the client's own socket had no room for.
+//! What is not the client's doing is never left out: a *recovery* (a replay that a start asked for, or one after a
+//! stream that the log has overtaken) is read in pages at the pace of the socket, whatever the policy, and lasts until
+//! its last page has been written. So a subscription that conflates and resumes from a position gets all since then.
+//!
+//! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of the others none is, and an
+//! idle subscription never. What is left out is told from an offset that the client has settled: the `prev` of the
+//! first frame that was given up, after frames that all went out.
+
+use super::Edge;
+use super::slots::flag;
+use super::subscriptions::{Kind, Stage};
+use crate::mail::{ReadMode, Start};
+use crate::settings::LagPolicy;
+use std::collections::BTreeSet;
+use wire::native::SkipReason;
+
+/// How a client wants a subscription to a plain topic.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    pub start: Start,
+    pub fail_on_gap: bool,
+    /// Without one the rule's holds.
+    pub policy: Option<LagPolicy>,
+}
+
+impl Wish {
+    /// To begin at `start`; a gap is announced, the rule says what becomes of it when it lags.
+    pub fn from(start: Start) -> Wish {
+        Wish {
+            start,
+            fail_on_gap: false,
+            policy: None,
+        }
+    }
+}
+
+/// A subscription's kind and policy in one byte.
+#[derive(Clone, Copy)]
+pub(super) struct Terms(u8);
+
+impl Terms {
+    pub fn new(kind: Kind, policy: LagPolicy) -> Terms {
+        let kind = match kind {
+            Kind::Plain => 0,
+            Kind::PlainWithoutGap => 1,
+            Kind::Filter => 2,
+        };
+        let policy = match policy {
+            LagPolicy::Replay => 0,
+            LagPolicy::Conflate => 1,
+            LagPolicy::Drop => 2,
+            LagPolicy::Disconnect => 3,
+        };
+        Terms(policy << 2 | kind)
+    }
+
+    pub fn kind(self) -> Kind {
+        match self.0 & 3 {
+            0 => Kind::Plain,
+            1 => Kind::PlainWithoutGap,
+            _ => Kind::Filter,
+        }
+    }
+
+    pub fn policy(self) -> LagPolicy {
+        match self.0 >> 2 {
+            0 => LagPolicy::Replay,
+            1 => LagPolicy::Conflate,
+            2 => LagPolicy::Drop,
+            _ => LagPolicy::Disconnect,
+        }
+    }
+}
+
+/// Subscriptions that are owed a replay in spite of their policy, by connection.
+#[derive(Default)]
+pub(crate) struct Recovering {
+    subscriptions: BTreeSet<(u32, u32)>,
+}
+
+/// What a plain subscription was not sent, after `from` up to and including `through`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeftOut {
+    /// Exclusive: settled by the client.
+    pub from: u64,
+    /// Inclusive.
+    pub through: u64,
+    pub reason: SkipReason,
+}
+
+impl Edge {
+    /// The subscription is owed all that the log has after its cursor.
+    pub(crate) fn recovers(&mut self, subscription: u32) {
+        let entry = &self.subscriptions[subscription];
+        if entry.policy() != LagPolicy::Replay {
+            let connection = entry.connection;
+            self.recovering
+                .subscriptions
+                .insert((connection, subscription));
+        }
+    }
+
+    /// All that waited for the connection has been written: whoever is live has its replay.
+    pub(crate) fn recovered(&mut self, index: u32) {
+        if self.recovering.subscriptions.is_empty() {
+            return;
+        }
+        let subscriptions = &self.subscriptions;
+        let done: Vec<(u32, u32)> = self
+            .recovering
+            .subscriptions
+            .range((index, 0)..=(index, u32::MAX))
+            .copied()
+            .filter(|&(_, at)| subscriptions[at].stage == Stage::Live)
+            .collect();
+        for entry in done {
+            self.recovering.subscriptions.remove(&entry);
+        }
+    }
+
+    /// The subscription goes.
+    pub(crate) fn forget_recovery(&mut self, connection: u32, subscription: u32) {
+        if !self.recovering.subscriptions.is_empty() {
+            self.recovering
+                .subscriptions
+                .remove(&(connection, subscription));
+        }
+    }
+
+    /// What holds for a plain subscription that is to be read from the log.
+    pub(crate) fn policy_now(&self, subscription: u32) -> LagPolicy {
+        let entry = &self.subscriptions[subscription];
+        let recovers = || {
+            self.recovering
+                .subscriptions
+                .contains(&(entry.connection, subscription))
+        };
+        match entry.policy() {
+            LagPolicy::Replay => LagPolicy::Replay,
+            _ if recovers() => LagPolicy::Replay,
+            policy => policy,
+        }
+    }
+
+    /// What its next page is to bring.
+    pub(crate) fn read_mode(&self, subscription: u32) -> ReadMode {
+        match self.policy_now(subscription) {
+            LagPolicy::Conflate => ReadMode::Newest,
+            LagPolicy::Drop => ReadMode::Skip,
+            LagPolicy::Replay | LagPolicy::Disconnect => ReadMode::Replay,
+        }
+    }
+
+    /// A page says that it has left out what lies between.
+    pub(crate) fn leave_out(&mut self, subscription: u32, from: u64, through: u64) {
+        let reason = match self.subscriptions[subscription].policy() {
+            LagPolicy::Conflate => {
+                self.statistics.conflated += 1;
+                SkipReason::Conflated
+            }
+            _ => {
+                self.statistics.dropped += 1;
+                SkipReason::Dropped
+            }
+        };
+        let left_out = LeftOut {
+            from,
+            through,
+            reason,
+        };
+        self.tell_left_out(subscription, left_out);
+    }
+
+    /// Ends a subscription that did not keep up, to be begun again from what the client has. False if its connection ends
+    /// with it.
+    ///
+    /// Until the socket has drained it costs what every lagging subscription costs, an entry; then nobody has to keep
+    /// for a stalled client what it must be told.
+    pub(crate) fn disconnect_slow(&mut self, subscription: u32) -> bool {
+        let index = self.subscriptions[subscription].connection;
+        self.statistics.disconnected += 1;
+        self.tell_disconnected(subscription);
+        if self.slots[index].is(flag::CLOSING) {
+            return false;
+        }
+        self.unsubscribe(subscription);
+        true
+    }
+}
