@@ -24,6 +24,7 @@
 //! `last >= oldest` says exactly that the topic has records. That makes forgetting an O(1) question, asked when a
 //! segment goes and when an interest goes; and it is why a topic's id is never reused while a record names it.
 
+mod dedup;
 mod edges;
 mod interests;
 mod partitions;
@@ -39,6 +40,7 @@ pub use statistics::{HomeRefusals, HomeStatistics};
 use crate::mail::{Code, EdgeId, HomeId, Letter, PartitionId, Request, SubscriptionKey};
 use crate::settings::Settings;
 use crate::topic::Filter;
+use dedup::Dedup;
 use edges::Edge;
 use interests::Interests;
 use log::Memory;
@@ -64,6 +66,8 @@ pub struct Home {
     shares: Vec<Share>,
     /// Copies of retained records, found by their topics.
     retained: Slab<Slice>,
+    /// Which publications need not be appended again.
+    dedup: Dedup,
     steady: Steady,
     /// Whose lagging streams are fed next.
     next_edge: usize,
@@ -100,8 +104,10 @@ impl Home {
         let edges = (0..settings.edges_count)
             .map(|_| Edge::new(credit))
             .collect();
-        let topics = TopicTable::new(Seed(hash_seed.0, hash_seed.1));
+        let seed = Seed(hash_seed.0, hash_seed.1);
+        let topics = TopicTable::new(seed);
         Home {
+            dedup: Dedup::new(&settings.limits, seed),
             settings,
             id,
             interests: Interests::new(topics, edges),
@@ -222,7 +228,8 @@ impl Home {
     pub fn pump(&mut self, now_ms: u64, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.steady.advance(now_ms);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
-        self.feed_lagging(out) || more_expired
+        let more_old = self.dedup.sweep(self.steady.ms);
+        self.feed_lagging(out) || more_expired || more_old
     }
 
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
@@ -266,6 +273,9 @@ impl Home {
             index_bytes: logs().map(|log| log.index_bytes() as u64).sum(),
             retained: self.retained.len() as u64,
             retained_bytes: self.shares.iter().map(|share| share.retained_bytes).sum(),
+            producers: self.dedup.producers_count() as u64,
+            idempotency_keys: self.dedup.keys_count() as u64,
+            dedup_bytes: self.dedup.allocated_bytes() as u64,
             lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
             ..self.statistics
         }

@@ -49,7 +49,7 @@ pub enum Start {
 }
 
 /// A message as a publisher gave it, on its way to the log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Publication {
     /// The topic's name; valid.
     pub topic: Slice,
@@ -59,6 +59,27 @@ pub struct Publication {
     pub payload: Slice,
     /// Keep it as the topic's retained message; an empty payload removes the retained one.
     pub retain: bool,
+    /// The producer that numbers its publications, so that each is appended once.
+    pub producer: Option<ProducerStamp>,
+    /// Publications of one topic with the same key are appended once; empty for none. At most
+    /// [`IDENTITY_BYTES_MAX`] bytes.
+    pub idempotency_key: Slice,
+    /// Append only in this life of the log.
+    pub expected_epoch: Option<u64>,
+}
+
+/// The longest producer id or idempotency key, in bytes.
+pub const IDENTITY_BYTES_MAX: usize = 255;
+
+/// Who numbered a publication.
+#[derive(Clone, Debug)]
+pub struct ProducerStamp {
+    /// The producer's name for itself, 1 to [`IDENTITY_BYTES_MAX`] bytes.
+    pub id: Slice,
+    /// Increases with every publication of the producer; holes are allowed.
+    pub sequence: u64,
+    /// Rises with every connection that begins to publish as a producer: a newer one fences the older.
+    pub connection: u64,
 }
 
 /// Bounds of one page of history.
@@ -266,7 +287,7 @@ pub enum Letter {
         /// Who asked.
         reply: Reply,
         /// Where it was appended, or why it was not.
-        result: Result<Appended, Code>,
+        result: Result<Appended, PublishRefusal>,
     },
     /// The home has dealt with so many requests of this edge.
     Consumed {
@@ -282,6 +303,24 @@ pub struct Appended {
     pub position: Position,
     /// The message had been appended earlier; this is its original position.
     pub duplicate: bool,
+}
+
+/// Why a message was not appended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PublishRefusal {
+    /// Why.
+    pub code: Code,
+    /// With `epoch_mismatch`: the epoch and head of the partition.
+    pub present: Option<Position>,
+}
+
+impl From<Code> for PublishRefusal {
+    fn from(code: Code) -> PublishRefusal {
+        PublishRefusal {
+            code,
+            present: None,
+        }
+    }
 }
 
 /// One page of a topic's history.

@@ -124,6 +124,14 @@ pub struct Limits {
     pub wait_max_ms: u32,
     /// Interval of heartbeat comments on quiet event streams, in seconds.
     pub heartbeat_interval_s: u32,
+    /// Idempotency keys that one home remembers; beyond that the oldest is forgotten.
+    pub idempotency_keys_max: u32,
+    /// For how long it remembers them at most, in milliseconds.
+    pub idempotency_window_ms: u32,
+    /// Producers that one home remembers, each counted for every partition that it publishes to.
+    pub producers_max: u32,
+    /// The newest publications of a producer that a repetition is recognised of.
+    pub producer_window_max: u32,
 }
 
 impl Default for Limits {
@@ -152,6 +160,10 @@ impl Default for Limits {
             page_records_max: 256,
             wait_max_ms: 60_000,
             heartbeat_interval_s: 15,
+            idempotency_keys_max: 1_000_000,
+            idempotency_window_ms: 300_000,
+            producers_max: 100_000,
+            producer_window_max: 4_096,
         }
     }
 }

@@ -174,6 +174,7 @@ impl World {
                     attributes: Slice::empty(),
                     payload: Slice::copy_of(&payload),
                     retain,
+                    ..Publication::default()
                 };
                 let reply = Some(Reply {
                     connection: key(0),

@@ -2,11 +2,18 @@
 //!
 //! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged lies in the log.
 
+use super::dedup::Verdict;
+use super::partitions::HomePartition;
 use super::topics::NONE;
 use super::{Home, HomeOutputs};
-use crate::mail::{Appended, Code, EdgeId, Letter, PartitionId, Publication, Reply};
+use crate::mail::{
+    Appended, Code, EdgeId, Letter, PartitionId, Publication, PublishRefusal, Reply,
+};
 use crate::position::Position;
-use log::{AppendError, Flags, Memory, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
+use log::{
+    AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, RecordView,
+    SEGMENT_HEADER_BYTES,
+};
 use stdx::chunk::Slice;
 use wire::native::Attributes;
 
@@ -15,9 +22,33 @@ const SEGMENT_AGE_PART: u64 = 8;
 
 /// What has been appended.
 struct Placed {
+    local: u32,
     topic: u32,
     offset: u64,
     record: Slice,
+}
+
+/// What became of a publication.
+enum Outcome {
+    /// It has been appended.
+    Placed(Position, Placed),
+    /// It had been appended before, here.
+    Duplicate(Position),
+}
+
+impl Outcome {
+    fn answer(&self) -> Appended {
+        match *self {
+            Outcome::Placed(position, _) => Appended {
+                position,
+                duplicate: false,
+            },
+            Outcome::Duplicate(position) => Appended {
+                position,
+                duplicate: true,
+            },
+        }
+    }
 }
 
 impl Home {
@@ -36,34 +67,32 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        let placed = self.append(now_ms, partition, rule, publication, memory, out);
+        let placed = self.place(now_ms, partition, rule, publication, memory, out);
         if let Some(reply) = reply {
-            let result = match &placed {
-                Ok((local, placed)) => {
-                    let epoch = self.partitions[*local as usize].epoch;
-                    let position = Position {
-                        epoch,
-                        offset: placed.offset,
-                    };
-                    Ok(Appended {
-                        position,
-                        duplicate: false,
-                    })
-                }
-                Err(code) => Err(*code),
-            };
+            let result = placed
+                .as_ref()
+                .map_err(|refusal| *refusal)
+                .map(Outcome::answer);
             out.post(from, Letter::Published { reply, result });
         }
         match placed {
-            Ok((local, placed)) => {
+            Ok(Outcome::Placed(_, placed)) => {
                 self.statistics.published += 1;
-                self.fan_out(placed.topic, local, placed.offset, &placed.record, out);
+                self.fan_out(
+                    placed.topic,
+                    placed.local,
+                    placed.offset,
+                    &placed.record,
+                    out,
+                );
             }
-            Err(code) => self.statistics.refused.count(code),
+            Ok(Outcome::Duplicate(_)) => self.statistics.duplicates += 1,
+            Err(refusal) => self.statistics.refused.count(refusal.code),
         }
     }
 
-    fn append(
+    /// Appends a publication, unless it has been appended before.
+    fn place(
         &mut self,
         now_ms: u64,
         partition: PartitionId,
@@ -71,8 +100,61 @@ impl Home {
         publication: &Publication,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
-    ) -> Result<(u32, Placed), Code> {
+    ) -> Result<Outcome, PublishRefusal> {
         let local = self.local(partition).ok_or(Code::Internal)?;
+        let HomePartition { epoch, ref log, .. } = self.partitions[local as usize];
+        if publication
+            .expected_epoch
+            .is_some_and(|expected| expected != epoch)
+        {
+            return Err(PublishRefusal {
+                code: Code::EpochMismatch,
+                present: Some(Position {
+                    epoch,
+                    offset: log.head(),
+                }),
+            });
+        }
+        let names = self.dedup.names_of(local, publication);
+        if !names.is_empty()
+            && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, &names)?
+        {
+            self.check_repetition(local, &publication.topic, offset)?;
+            return Ok(Outcome::Duplicate(Position { epoch, offset }));
+        }
+        let placed = self.append(now_ms, local, rule, publication, memory, out)?;
+        let position = Position {
+            epoch,
+            offset: placed.offset,
+        };
+        if !names.is_empty() {
+            self.dedup
+                .note(self.steady.ms, local, &names, placed.offset);
+        }
+        Ok(Outcome::Placed(position, placed))
+    }
+
+    /// A producer that gives a sequence to publications of two topics would lose the second without a word.
+    fn check_repetition(&self, local: u32, topic: &[u8], offset: u64) -> Result<(), Code> {
+        let Some(record) = self.partitions[local as usize].log.record_at(offset) else {
+            return Ok(());
+        };
+        let first = RecordView::parse(&record).map(|view| view.topic());
+        match self.interests.topics.find(topic, local) == first {
+            true => Ok(()),
+            false => Err(Code::OutOfOrder),
+        }
+    }
+
+    fn append(
+        &mut self,
+        now_ms: u64,
+        local: u32,
+        rule: u16,
+        publication: &Publication,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> Result<Placed, Code> {
         let rule = self
             .settings
             .rules
@@ -131,7 +213,7 @@ impl Home {
         if publication.retain {
             self.retain(placed.topic, share, retains.then_some(&placed.record));
         }
-        Ok((local, placed))
+        Ok(placed)
     }
 
     /// Appends, making the topic known if it is not; eviction may have made it so between two attempts.
@@ -169,8 +251,12 @@ impl Home {
             flags,
             content_type: attributes.content_type.map(str::as_bytes),
             tags: &attributes.tags,
+            producer: publication.producer.as_ref().map(|stamp| Producer {
+                id: &stamp.id,
+                sequence: stamp.sequence,
+            }),
+            idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
             payload: &publication.payload,
-            ..NewRecord::default()
         };
         let appended = partition.log.append(memory, None, &record);
         if partition.log.segments() > segments {
@@ -187,6 +273,7 @@ impl Home {
                     topic.set_last(appended.offset);
                 }
                 Ok(Placed {
+                    local,
                     topic,
                     offset: appended.offset,
                     record: appended.slice,
@@ -285,6 +372,7 @@ impl Home {
         };
         partition.ages.pop_front();
         self.shares[partition.share].bytes -= evicted.bytes as u64;
+        self.dedup.evicted(local, evicted.last);
         self.statistics.evicted_segments += 1;
         self.statistics.evicted_records += evicted.last - evicted.first + 1;
         for topic in evicted.topics() {
@@ -348,11 +436,11 @@ impl Home {
     }
 }
 
-/// Content type and tags as the record keeps them.
+/// The optional fields of the record, as far as they have to be taken apart.
 struct RecordAttributes<'a> {
     content_type: Option<&'a str>,
     tags: Vec<(&'a [u8], &'a [u8])>,
-    /// What they take of the record.
+    /// What all optional fields take of the record.
     fields_bytes: u64,
 }
 
@@ -372,7 +460,14 @@ impl<'a> RecordAttributes<'a> {
         let of_type = attributes
             .content_type
             .map(|text| FIELD_HEADER_BYTES + text.len());
-        let fields_bytes = of_tags.chain(of_type).sum::<usize>() as u64;
+        let of_producer = publication
+            .producer
+            .as_ref()
+            .map(|stamp| FIELD_HEADER_BYTES + size_of::<u64>() + stamp.id.len());
+        let of_key = (!publication.idempotency_key.is_empty())
+            .then(|| FIELD_HEADER_BYTES + publication.idempotency_key.len());
+        let of_names = of_producer.into_iter().chain(of_key);
+        let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
         Some(RecordAttributes {
             content_type: attributes.content_type,
             tags,

@@ -23,10 +23,18 @@ pub struct HomeStatistics {
     pub retained: u64,
     /// Bytes of retained messages.
     pub retained_bytes: u64,
+    /// Producers remembered, each for every partition that it publishes to.
+    pub producers: u64,
+    /// Idempotency keys remembered.
+    pub idempotency_keys: u64,
+    /// Bytes of what is remembered of both.
+    pub dedup_bytes: u64,
     /// Streams (partition, edge) that are being read from the log.
     pub lagging_streams: u64,
     /// Messages appended.
     pub published: u64,
+    /// Publications that had been appended before, answered with their first position.
+    pub duplicates: u64,
     /// Live messages posted to edges.
     pub delivered: u64,
     /// Times that a stream began to lag.
@@ -64,6 +72,14 @@ pub struct HomeRefusals {
     pub memory_full: u64,
     /// `message_bytes_max`.
     pub message_too_large: u64,
+    /// `producers_max`.
+    pub producers_full: u64,
+    /// Publications of a producer that a newer connection had taken over.
+    pub fenced: u64,
+    /// Publications of a producer below what is remembered of it.
+    pub out_of_order: u64,
+    /// Publications for another epoch.
+    pub epoch_mismatch: u64,
     /// Anything else.
     pub other: u64,
 }
@@ -77,6 +93,10 @@ impl HomeRefusals {
             Code::LogFull => &mut self.log_full,
             Code::MemoryFull => &mut self.memory_full,
             Code::MessageTooLarge => &mut self.message_too_large,
+            Code::ProducersFull => &mut self.producers_full,
+            Code::ProducerFenced => &mut self.fenced,
+            Code::OutOfOrder => &mut self.out_of_order,
+            Code::EpochMismatch => &mut self.epoch_mismatch,
             _ => &mut self.other,
         };
         *counter += 1;
@@ -90,6 +110,10 @@ impl HomeRefusals {
             + self.log_full
             + self.memory_full
             + self.message_too_large
+            + self.producers_full
+            + self.fenced
+            + self.out_of_order
+            + self.epoch_mismatch
             + self.other
     }
 }
@@ -105,8 +129,12 @@ impl std::ops::AddAssign for HomeStatistics {
         self.index_bytes += other.index_bytes;
         self.retained += other.retained;
         self.retained_bytes += other.retained_bytes;
+        self.producers += other.producers;
+        self.idempotency_keys += other.idempotency_keys;
+        self.dedup_bytes += other.dedup_bytes;
         self.lagging_streams += other.lagging_streams;
         self.published += other.published;
+        self.duplicates += other.duplicates;
         self.delivered += other.delivered;
         self.lagged += other.lagged;
         self.refused += other.refused;
@@ -128,6 +156,10 @@ impl std::ops::AddAssign for HomeRefusals {
         self.log_full += other.log_full;
         self.memory_full += other.memory_full;
         self.message_too_large += other.message_too_large;
+        self.producers_full += other.producers_full;
+        self.fenced += other.fenced;
+        self.out_of_order += other.out_of_order;
+        self.epoch_mismatch += other.epoch_mismatch;
         self.other += other.other;
     }
 }

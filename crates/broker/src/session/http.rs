@@ -7,7 +7,7 @@ use super::poll::Poll;
 use super::publish::{Intent, MAX_TAGS_BYTES};
 use super::route::{self, Route};
 use crate::edge::{Deadline, Edge, NONE, Progress, Protocol, flag};
-use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
+use crate::mail::{HistoryPage, PageLimits, PublishRefusal, Reply, Request as Letter};
 use crate::position::Position;
 use crate::topic::{TopicError, TopicName};
 use log::RecordView;
@@ -59,14 +59,21 @@ pub(super) struct Fault {
     pub detail: String,
     /// For 405.
     pub allow: &'static str,
+    /// Where the log stands now, when that is what is wrong.
+    pub present: Option<Position>,
 }
 
 impl From<ErrorCode> for Fault {
     fn from(code: ErrorCode) -> Fault {
+        Fault::new(code, code.text().to_owned())
+    }
+}
+
+impl From<PublishRefusal> for Fault {
+    fn from(refusal: PublishRefusal) -> Fault {
         Fault {
-            code,
-            detail: code.text().to_owned(),
-            allow: "",
+            present: refusal.present,
+            ..Fault::from(refusal.code)
         }
     }
 }
@@ -77,6 +84,7 @@ impl Fault {
             code,
             detail,
             allow: "",
+            present: None,
         }
     }
 
@@ -489,6 +497,9 @@ impl Edge {
             status,
             detail: &fault.detail,
             code: fault.code.name(),
+            present: fault
+                .present
+                .map(|position| (position.epoch, position.offset)),
         };
         problem.finish(writer);
         self.send_answer(index, answer, out);

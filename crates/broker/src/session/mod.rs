@@ -13,7 +13,7 @@ mod route;
 mod websocket;
 
 use crate::edge::{Edge, Grant, LeftOut, NONE, Protocol, Refusal, Skipped, flag};
-use crate::mail::{Appended, Gap, HistoryPage, Reply};
+use crate::mail::{Appended, Gap, HistoryPage, PublishRefusal, Reply};
 use wire::native::{CloseCode, ErrorCode};
 
 /// What a session keeps while it needs it; an idle connection has none.
@@ -124,7 +124,11 @@ impl Edge {
     }
 
     /// A home has answered a publish.
-    pub(crate) fn publish_answered(&mut self, reply: Reply, result: Result<Appended, ErrorCode>) {
+    pub(crate) fn publish_answered(
+        &mut self,
+        reply: Reply,
+        result: Result<Appended, PublishRefusal>,
+    ) {
         if self.slots.get(reply.connection).is_none() {
             return;
         }

@@ -4,7 +4,8 @@ use crate::edge::{
     Edge, Grant, LeftOut, Protocol, Refusal, Skipped, Wish, append_attributes, flag, retained,
 };
 use crate::mail::{
-    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, Reply, Request, Start,
+    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, PublishRefusal, Reply, Request,
+    Start,
 };
 use crate::position::Position;
 use crate::topic::{Filter, TopicName};
@@ -211,6 +212,7 @@ impl Edge {
             attributes: self.mail.copy(&block),
             payload: self.mail.copy(publish.payload),
             retain: publish.retain,
+            ..Publication::default()
         };
         let connection = self.slots.key(index);
         let reply = (publish.request != 0).then_some(Reply {
@@ -422,7 +424,7 @@ impl Edge {
         &mut self,
         index: u32,
         request: u32,
-        result: Result<Appended, ErrorCode>,
+        result: Result<Appended, PublishRefusal>,
     ) {
         match result {
             Ok(Appended {
@@ -442,7 +444,16 @@ impl Edge {
                     }),
                 );
             }
-            Err(code) => self.native_refuse(index, Reference::Request(request), code),
+            Err(PublishRefusal { code, present }) => {
+                let frame = ErrorFrame {
+                    restart: present.map(|present| native::Position {
+                        epoch: present.epoch,
+                        offset: present.offset,
+                    }),
+                    ..ErrorFrame::new(Reference::Request(request), code)
+                };
+                self.send_native(index, &ServerFrame::Error(frame));
+            }
         }
     }
 

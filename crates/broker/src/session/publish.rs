@@ -5,7 +5,8 @@ use super::http::{Answer, Fault};
 use super::json;
 use super::route;
 use crate::edge::{Edge, flag};
-use crate::mail::{Appended, Publication, Reply, Request as Letter};
+use crate::mail::{Appended, Publication, PublishRefusal, Reply, Request as Letter};
+use crate::position::Position;
 use crate::topic::TopicName;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -34,7 +35,7 @@ pub(super) enum Intent {
 pub(crate) struct Publishing {
     answer: Answer,
     /// By the request number of each; in the order of the request.
-    results: Vec<(String, Option<Result<Appended, ErrorCode>>)>,
+    results: Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
     waiting: usize,
     /// One publication to one topic is answered without a list.
     single: bool,
@@ -174,6 +175,7 @@ impl Edge {
                     attributes: attributes.clone(),
                     payload: payload.clone(),
                     retain: message.retain,
+                    ..Publication::default()
                 };
                 let reply = Some(Reply {
                     connection,
@@ -214,7 +216,7 @@ impl Edge {
         &mut self,
         index: u32,
         request: u32,
-        result: Result<Appended, ErrorCode>,
+        result: Result<Appended, PublishRefusal>,
     ) {
         let Some(State::Publishing(publishing)) = self.state(index) else {
             return;
@@ -232,8 +234,8 @@ impl Edge {
         };
         let mut body = Vec::new();
         match &publishing.results[..] {
-            [(_, Some(Err(code)))] if publishing.single => {
-                return self.answer_fault(index, &publishing.answer, &(*code).into());
+            [(_, Some(Err(refusal)))] if publishing.single => {
+                return self.answer_fault(index, &publishing.answer, &(*refusal).into());
             }
             [(_, Some(Ok(appended)))] if publishing.single => {
                 body.push(b'{');
@@ -246,7 +248,10 @@ impl Edge {
     }
 }
 
-fn append_results(body: &mut Vec<u8>, results: &[(String, Option<Result<Appended, ErrorCode>>)]) {
+fn append_results(
+    body: &mut Vec<u8>,
+    results: &[(String, Option<Result<Appended, PublishRefusal>>)],
+) {
     body.extend_from_slice(b"{\"results\":[");
     for (count, (topic, result)) in results.iter().enumerate() {
         body.extend_from_slice(if count > 0 {
@@ -258,8 +263,8 @@ fn append_results(body: &mut Vec<u8>, results: &[(String, Option<Result<Appended
         body.push(b',');
         match result {
             Some(Ok(appended)) => append_appended(body, appended),
-            Some(Err(code)) => append_error(body, *code),
-            None => append_error(body, ErrorCode::Internal),
+            Some(Err(refusal)) => append_error(body, *refusal),
+            None => append_error(body, ErrorCode::Internal.into()),
         }
         body.push(b'}');
     }
@@ -280,7 +285,7 @@ fn append_appended(body: &mut Vec<u8>, appended: &Appended) {
     );
 }
 
-fn append_error(body: &mut Vec<u8>, code: ErrorCode) {
+fn append_error(body: &mut Vec<u8>, PublishRefusal { code, present }: PublishRefusal) {
     json::append(
         body,
         format_args!(
@@ -291,6 +296,12 @@ fn append_error(body: &mut Vec<u8>, code: ErrorCode) {
         ),
     );
     append_json_string(body, code.text());
+    if let Some(Position { epoch, offset }) = present {
+        json::append(
+            body,
+            format_args!(",\"epoch\":\"{epoch}\",\"head\":{offset}"),
+        );
+    }
     body.push(b'}');
 }
 

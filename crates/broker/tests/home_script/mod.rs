@@ -111,13 +111,7 @@ impl World {
                     _ => slice(payload),
                 };
                 let topic = slice(topic);
-                let retain = how.contains(&"retain");
-                let publication = Publication {
-                    topic,
-                    attributes: Slice::empty(),
-                    payload,
-                    retain,
-                };
+                let publication = publication(topic, payload, how);
                 let reply = how.contains(&"ack").then_some(reply);
                 Request::Publish {
                     partition,
@@ -189,6 +183,19 @@ impl World {
                     format!("{:+}", at as i64 - START_MS as i64)
                 }));
             }
+            ["count-once"] => {
+                let s = self.home.statistics();
+                return Some(format!(
+                    "published {} duplicates {} fenced {} out-of-order {} mismatch {} producers {} keys {}",
+                    s.published,
+                    s.duplicates,
+                    s.refused.fenced,
+                    s.refused.out_of_order,
+                    s.refused.epoch_mismatch,
+                    s.producers,
+                    s.idempotency_keys
+                ));
+            }
             ["count"] => {
                 let s = self.home.statistics();
                 let (topics, records, indexes) = (s.topics, s.records, s.indexes);
@@ -227,6 +234,30 @@ fn page_limits(max: &[&str]) -> PageLimits {
         records_max,
         bytes_max: 1 << 20,
     }
+}
+
+fn publication(topic: Slice, payload: Slice, how: &[&str]) -> Publication {
+    let value = |name: &str| how.iter().find_map(|word| word.strip_prefix(name));
+    Publication {
+        topic,
+        attributes: Slice::empty(),
+        payload,
+        retain: how.contains(&"retain"),
+        producer: how.iter().find_map(|word| producer(word)),
+        idempotency_key: value("key=").map_or(Slice::empty(), slice),
+        expected_epoch: value("epoch=").and_then(|epoch| epoch.parse().ok()),
+    }
+}
+
+/// `by=id:sequence@connection`.
+fn producer(word: &str) -> Option<ProducerStamp> {
+    let (id, rest) = word.strip_prefix("by=")?.split_once(':')?;
+    let (sequence, connection) = rest.split_once('@')?;
+    Some(ProducerStamp {
+        id: slice(id),
+        sequence: sequence.parse().ok()?,
+        connection: connection.parse().ok()?,
+    })
 }
 
 /// `offset<prev payload`, with `!` if retained.
@@ -338,10 +369,21 @@ fn text_of(letter: &Letter) -> String {
         Letter::Published {
             result: Ok(appended),
             ..
-        } => format!("published {}", appended.position),
+        } => format!(
+            "published {}{}",
+            appended.position,
+            flag(appended.duplicate, "duplicate")
+        ),
         Letter::Published {
-            result: Err(code), ..
-        } => format!("published {code:?}"),
+            result: Err(refusal),
+            ..
+        } => format!(
+            "published {:?}{}",
+            refusal.code,
+            refusal
+                .present
+                .map_or(String::new(), |present| format!(" present {present}"))
+        ),
         Letter::Consumed { requests } => format!("consumed {requests}"),
     }
 }

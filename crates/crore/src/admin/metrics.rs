@@ -117,6 +117,11 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         "Messages appended to a log.",
         home.published,
     );
+    exposition.counter(
+        "crore_publishes_duplicate_total",
+        "Publications that had been appended before, answered with their first position.",
+        home.duplicates,
+    );
     let refusals = [
         ("topics_full", home.refused.topics_full),
         ("filters_full", home.refused.filters_full),
@@ -124,6 +129,10 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         ("log_full", home.refused.log_full),
         ("memory_full", home.refused.memory_full),
         ("message_too_large", home.refused.message_too_large),
+        ("producers_full", home.refused.producers_full),
+        ("producer_fenced", home.refused.fenced),
+        ("out_of_order", home.refused.out_of_order),
+        ("epoch_mismatch", home.refused.epoch_mismatch),
         ("other", home.refused.other),
     ];
     exposition.counters(
@@ -212,6 +221,16 @@ fn write_topics(exposition: &mut Exposition, home: &HomeStatistics) {
         "Filters with wildcards known to home shards.",
         home.filters,
     );
+    exposition.gauge(
+        "crore_producers",
+        "Producers remembered, each for every partition that it publishes to.",
+        home.producers,
+    );
+    exposition.gauge(
+        "crore_idempotency_keys",
+        "Idempotency keys remembered.",
+        home.idempotency_keys,
+    );
     exposition.counter(
         "crore_topics_forgotten_total",
         "Idle topics forgotten; their positions stay comparable.",
@@ -242,6 +261,7 @@ fn write_topics(exposition: &mut Exposition, home: &HomeStatistics) {
         ("log", home.log_bytes),
         ("log_index", home.index_bytes),
         ("retained", home.retained_bytes),
+        ("publish_once", home.dedup_bytes),
     ];
     exposition.gauges(
         "crore_stored_bytes",

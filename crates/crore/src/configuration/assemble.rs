@@ -170,6 +170,10 @@ fn limits(configuration: &Configuration) -> Limits {
         page_records_max: number("limits.page_records_max"),
         wait_max_ms: number("http.wait_max"),
         heartbeat_interval_s: number("http.heartbeat_interval") / 1_000,
+        idempotency_keys_max: number("limits.idempotency_keys_max"),
+        idempotency_window_ms: number("limits.idempotency_window"),
+        producers_max: number("limits.producers_max"),
+        producer_window_max: number("limits.producer_window_max"),
     }
 }
 

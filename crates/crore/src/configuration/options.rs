@@ -359,6 +359,35 @@ pub const OPTIONS: &[OptionSpec] = &[
         "256",
         "Messages of one such page.",
     ),
+    option(
+        "limits.idempotency_keys_max",
+        count(0, 1 << 30),
+        "1000000",
+        "Idempotency keys that one home shard remembers, 48 bytes each; beyond that the oldest is forgotten, and its message would be appended again.",
+    ),
+    option(
+        "limits.idempotency_window",
+        Kind::Duration {
+            min_ms: 1_000,
+            max_ms: 7 * DAY_S * 1_000,
+            step_ms: 1,
+            auto: false,
+        },
+        "5m",
+        "For how long it remembers them at most.",
+    ),
+    option(
+        "limits.producers_max",
+        count(1, 100_000_000),
+        "100000",
+        "Producers that one home shard remembers, each counted for every partition that it publishes to. One without a message in the log gives way to a new one; if all have some, the new one is refused.",
+    ),
+    option(
+        "limits.producer_window_max",
+        count(1, 1 << 20),
+        "4096",
+        "The newest messages of a producer of which a repetition is recognised. It should be no less than what a client has unanswered.",
+    ),
 ];
 
 /// Keys of each `[[log]]`.

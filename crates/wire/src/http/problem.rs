@@ -20,6 +20,8 @@ pub struct Problem<'a> {
     pub detail: &'a str,
     /// Our own name of the error, for programs (extension member `code`).
     pub code: &'a str,
+    /// Where the log stands now, as epoch and offset (extension members `epoch`, a string, and `head`).
+    pub present: Option<(u64, u64)>,
 }
 
 impl Problem<'_> {
@@ -43,6 +45,12 @@ impl Problem<'_> {
                 out.extend_from_slice(b"\":");
                 append_json_string(out, value);
             }
+        }
+        if let Some((epoch, head)) = self.present {
+            out.extend_from_slice(b",\"epoch\":\"");
+            super::head::append_decimal(out, epoch);
+            out.extend_from_slice(b"\",\"head\":");
+            super::head::append_decimal(out, head);
         }
         out.extend_from_slice(b",\"status\":");
         super::head::append_decimal(out, u64::from(self.status));

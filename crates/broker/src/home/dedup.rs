@@ -1,0 +1,226 @@
+//! Publish once: which publications a home has appended, by what their publishers call them.
+//!
+//! Place on the path: a publication with a producer or an idempotency key is asked about before it is appended
+//! ([`Dedup::check`]) and noted afterwards ([`Dedup::note`]). Others cost nothing here.
+//!
+//! What is remembered is a function of the records: both names stand in the record, and [`Dedup::note_record`] rebuilds
+//! the window from the records that a start finds. What no record says is who owns a producer: after a start the
+//! first connection does.
+//!
+//! Invariants:
+//! - a *key* that is remembered is answered with its publication's offset. Remembered are the newest
+//!   `idempotency_keys_max` of the home, none longer than `idempotency_window`. What is older is forgotten, and may be
+//!   appended again: this bound is a promise to publishers and stands in the documents.
+//! - a *producer* is remembered while the home has a record of it, and then until its place is needed. A sequence of it
+//!   is either above its last one, or among its newest `producer_window_max` that still have their record and answered
+//!   with the offset, or refused: no bound ever has a sequence appended twice while the producer is remembered.
+//! - a connection that is older than the producer's owner changes nothing.
+//!
+//! # Publications that are not settled
+//!
+//! A durable log gives an offset at once and makes it visible later. Such a publication is noted when it gets its
+//! offset. A duplicate of it is found like any other, with an offset above the partition's settled head: the home must
+//! then let it wait, and answer it after and like the original. When a batch is refused, the home takes *all*
+//! publications that are not settled back at once, newest first ([`Dedup::take_back`]), before it looks at another
+//! request: otherwise a retry of the first would be found to be out of order behind the second.
+
+mod keys;
+#[cfg(test)]
+mod model;
+mod producers;
+
+use crate::mail::{Code, Publication};
+use crate::settings::Limits;
+use keys::Keys;
+use log::RecordView;
+use producers::{Found, Producers};
+use stdx::hash::{Seed, keyed};
+
+/// What a publication is known by: a hash of 128 bits under secret keys, so that two different names may be taken for
+/// different without looking at them.
+type Identity = [u64; 2];
+
+/// The window of one home; see the module.
+#[derive(Debug)]
+pub(super) struct Dedup {
+    keys: Keys,
+    producers: Producers,
+    seeds: [Seed; 2],
+    scratch: Vec<u8>,
+}
+
+/// What is known of a publication that may be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// To be appended, and then noted.
+    New,
+    /// It has this offset already.
+    Duplicate(u64),
+}
+
+/// The names of a publication, as the home hashes them; from [`Dedup::names_of`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Names {
+    producer: Option<Sequenced>,
+    key: Option<Identity>,
+}
+
+/// A producer's publication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sequenced {
+    producer: Identity,
+    sequence: u64,
+    connection: u64,
+}
+
+impl Names {
+    /// Whether the publication has none.
+    pub fn is_empty(&self) -> bool {
+        self.producer.is_none() && self.key.is_none()
+    }
+}
+
+impl Dedup {
+    /// Remembers nothing. `seed` is the home's secret.
+    pub fn new(limits: &Limits, seed: Seed) -> Dedup {
+        let derived = |place: u8| Seed(keyed(seed, &[place]), keyed(seed, &[place, place]));
+        Dedup {
+            keys: Keys::new(
+                limits.idempotency_keys_max,
+                u64::from(limits.idempotency_window_ms),
+            ),
+            producers: Producers::new(limits.producers_max, limits.producer_window_max),
+            seeds: [derived(1), derived(2)],
+            scratch: Vec::new(),
+        }
+    }
+
+    /// What a publication is known by. `partition` is the home's own number; names of different partitions are
+    /// different.
+    pub fn names_of(&mut self, partition: u32, publication: &Publication) -> Names {
+        let producer = publication.producer.as_ref();
+        let key = Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty());
+        Names {
+            producer: producer.map(|stamp| Sequenced {
+                producer: self.identity(partition, None, &stamp.id),
+                sequence: stamp.sequence,
+                connection: stamp.connection,
+            }),
+            key: key.map(|key| self.identity(partition, Some(&publication.topic), key)),
+        }
+    }
+
+    /// Whether the publication is to be appended. `now_ms` are steady milliseconds. Changes nothing but the owner of
+    /// a producer whose publication is a duplicate: it has come back.
+    ///
+    /// # Errors
+    /// `producer_fenced`, `out_of_order`, `producers_full`.
+    pub fn check(&mut self, now_ms: u64, names: &Names) -> Result<Verdict, Code> {
+        if let Some(sequenced) = &names.producer
+            && let Found::Duplicate(offset) = self.producers.check(sequenced)?
+        {
+            return Ok(Verdict::Duplicate(offset));
+        }
+        let known = names.key.and_then(|key| self.keys.find(now_ms, key));
+        Ok(known.map_or(Verdict::New, Verdict::Duplicate))
+    }
+
+    /// A publication that was checked has got its offset.
+    pub fn note(&mut self, now_ms: u64, partition: u32, names: &Names, offset: u64) {
+        if let Some(sequenced) = &names.producer {
+            self.producers.note(now_ms, partition, sequenced, offset);
+        }
+        if let Some(key) = names.key {
+            self.keys.note(now_ms, key, offset);
+        }
+    }
+
+    /// A record that a start has found in the log, in the order of offsets within the partition. `age_ms` is how long
+    /// ago it was appended. What is within the window is remembered as if it had come now: longer than promised, never
+    /// shorter.
+    #[expect(
+        dead_code,
+        reason = "called when durable logs restore their records at the start"
+    )]
+    pub fn note_record(
+        &mut self,
+        now_ms: u64,
+        age_ms: u64,
+        partition: u32,
+        topic: &[u8],
+        record: &RecordView<'_>,
+    ) {
+        let mut names = self.names_of_record(partition, topic, record);
+        if age_ms > self.keys.window_ms() {
+            names.key = None;
+        }
+        self.note(now_ms, partition, &names, record.offset());
+    }
+
+    /// The newest publication of its partition has been refused by the disk: it was never appended. See the module for
+    /// the order of calls.
+    #[expect(dead_code, reason = "called when a durable log refuses a batch")]
+    pub fn take_back(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) {
+        let names = self.names_of_record(partition, topic, record);
+        self.take_back_names(&names, record.offset());
+    }
+
+    /// Records of a partition up to an offset are not in the home's memory any more. Costs what is forgotten.
+    pub fn evicted(&mut self, partition: u32, through: u64) {
+        self.producers.evicted(partition, through);
+    }
+
+    /// Frees some of what is too old anyway: a bounded part of it. True if there may be more.
+    pub fn sweep(&mut self, now_ms: u64) -> bool {
+        self.keys.sweep(now_ms)
+    }
+
+    /// Producers remembered; one counts for each partition that it publishes to.
+    pub fn producers_count(&self) -> usize {
+        self.producers.len()
+    }
+
+    /// Idempotency keys remembered, some of them perhaps too old.
+    pub fn keys_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Memory of all of it.
+    pub fn allocated_bytes(&self) -> usize {
+        self.keys.allocated_bytes() + self.producers.allocated_bytes()
+    }
+
+    fn take_back_names(&mut self, names: &Names, offset: u64) {
+        if let Some(sequenced) = &names.producer {
+            self.producers.take_back(sequenced, offset);
+        }
+        if let Some(key) = names.key {
+            self.keys.take_back(key, offset);
+        }
+    }
+
+    fn names_of_record(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) -> Names {
+        Names {
+            producer: record.producer().map(|producer| Sequenced {
+                producer: self.identity(partition, None, producer.id),
+                sequence: producer.sequence,
+                connection: 0,
+            }),
+            key: record
+                .idempotency_key()
+                .filter(|key| !key.is_empty())
+                .map(|key| self.identity(partition, Some(topic), key)),
+        }
+    }
+
+    /// Of a key within its topic, or of a producer. Lengths stand before the names, so that no two can be confused.
+    fn identity(&mut self, partition: u32, topic: Option<&[u8]>, name: &[u8]) -> Identity {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&partition.to_le_bytes());
+        let topic_bytes = topic.map_or(u32::MAX, |topic| topic.len() as u32);
+        self.scratch.extend_from_slice(&topic_bytes.to_le_bytes());
+        self.scratch.extend_from_slice(topic.unwrap_or_default());
+        self.scratch.extend_from_slice(name);
+        self.seeds.map(|seed| keyed(seed, &self.scratch))
+    }
+}

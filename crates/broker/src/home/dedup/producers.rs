@@ -1,0 +1,267 @@
+//! Producers: what each has published last, who owns it, and which of its publications can still be answered.
+//!
+//! Invariant: a producer's recent publications have rising sequences and rising offsets, as both are counters of one
+//! partition. One without recent publications is idle: it stays until its place is needed, longest idle first.
+
+use super::{Identity, Sequenced};
+use crate::mail::Code;
+use hashbrown::HashTable;
+use std::collections::{BTreeSet, VecDeque};
+use stdx::slab::Slab;
+
+#[derive(Debug)]
+pub(super) struct Producers {
+    producers: Slab<Producer>,
+    table: HashTable<u32>,
+    /// For each that is not idle: partition, an offset at or below that of its oldest recent publication, number.
+    oldest: BTreeSet<(u32, u64, u32)>,
+    /// Those that are idle: steady milliseconds of the last publication, number.
+    idle: BTreeSet<(u64, u32)>,
+    producers_max: usize,
+    window_max: usize,
+    recent_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Producer {
+    id: Identity,
+    /// Oldest first.
+    recent: VecDeque<Recent>,
+    /// The greatest sequence below those in `recent`.
+    before: Option<u64>,
+    /// The connection that may publish; older ones are fenced.
+    owner: u64,
+    /// Of the last publication; steady milliseconds.
+    active_ms: u64,
+    /// As in `Producers::oldest`.
+    oldest: u64,
+    /// The home's own number.
+    partition: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Recent {
+    sequence: u64,
+    offset: u64,
+}
+
+const _: () = assert!(size_of::<Recent>() == 16 && Slab::<Producer>::ENTRY_BYTES <= 96);
+
+/// What is known of a producer's sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// It is to be appended.
+    New,
+    /// It has this offset already.
+    Duplicate(u64),
+}
+
+impl Producer {
+    /// The last sequence.
+    fn last(&self) -> Option<u64> {
+        self.recent
+            .back()
+            .map(|recent| recent.sequence)
+            .or(self.before)
+    }
+
+    fn recent_bytes(&self) -> usize {
+        self.recent.capacity() * size_of::<Recent>()
+    }
+}
+
+impl Producers {
+    pub fn new(producers_max: u32, window_max: u32) -> Producers {
+        Producers {
+            producers: Slab::new(),
+            table: HashTable::new(),
+            oldest: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            producers_max: producers_max as usize,
+            window_max: window_max.max(1) as usize,
+            recent_bytes: 0,
+        }
+    }
+
+    /// Looks a publication up. Its connection becomes the owner if this is a duplicate: the producer has come back, and
+    /// nothing that its older connection still has on its way may come in between.
+    pub fn check(&mut self, publication: &Sequenced) -> Result<Found, Code> {
+        let known = self.find(publication.producer);
+        let Some(producer) = known.and_then(|number| self.producers.get_mut(number)) else {
+            let is_full = self.producers.len() >= self.producers_max && self.idle.is_empty();
+            return if is_full {
+                Err(Code::ProducersFull)
+            } else {
+                Ok(Found::New)
+            };
+        };
+        if publication.connection < producer.owner {
+            return Err(Code::ProducerFenced);
+        }
+        if producer
+            .last()
+            .is_none_or(|last| last < publication.sequence)
+        {
+            return Ok(Found::New);
+        }
+        let place = producer
+            .recent
+            .binary_search_by_key(&publication.sequence, |recent| recent.sequence);
+        let place = place.map_err(|_| Code::OutOfOrder)?;
+        producer.owner = publication.connection;
+        Ok(Found::Duplicate(producer.recent[place].offset))
+    }
+
+    /// Notes a publication that is new, with its offset.
+    pub fn note(&mut self, now_ms: u64, partition: u32, publication: &Sequenced, offset: u64) {
+        let number = match self.find(publication.producer) {
+            Some(number) => number,
+            None => self.add(partition, publication.producer),
+        };
+        let Some(producer) = self.producers.get_mut(number) else {
+            return;
+        };
+        let bytes_before = producer.recent_bytes();
+        if producer.recent.is_empty() {
+            self.idle.remove(&(producer.active_ms, number));
+            self.oldest.insert((partition, offset, number));
+            producer.oldest = offset;
+        }
+        if producer.recent.len() == self.window_max {
+            producer.before = producer.recent.pop_front().map(|recent| recent.sequence);
+        }
+        producer.recent.push_back(Recent {
+            sequence: publication.sequence,
+            offset,
+        });
+        producer.owner = producer.owner.max(publication.connection);
+        producer.active_ms = now_ms;
+        self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
+    }
+
+    /// Forgets the newest publication of a producer if it has this offset.
+    pub fn take_back(&mut self, publication: &Sequenced, offset: u64) {
+        let Some(number) = self.find(publication.producer) else {
+            return;
+        };
+        let Some(producer) = self.producers.get_mut(number) else {
+            return;
+        };
+        if producer
+            .recent
+            .back()
+            .is_some_and(|newest| newest.offset == offset)
+        {
+            producer.recent.pop_back();
+            self.rest_if_idle(number);
+        }
+    }
+
+    /// Publications of a partition up to this offset have no record any more.
+    pub fn evicted(&mut self, partition: u32, through: u64) {
+        while let Some(&(_, offset, number)) = self
+            .oldest
+            .range((partition, 0, 0)..=(partition, through, u32::MAX))
+            .next()
+        {
+            let Some(producer) = self.producers.get_mut(number) else {
+                self.oldest.remove(&(partition, offset, number));
+                continue;
+            };
+            let bytes_before = producer.recent_bytes();
+            let count = producer
+                .recent
+                .partition_point(|recent| recent.offset <= through);
+            if let Some(last) = producer.recent.drain(..count).next_back() {
+                producer.before = Some(last.sequence);
+            }
+            if producer.recent.len() < producer.recent.capacity() / 4 {
+                producer.recent.shrink_to(2 * producer.recent.len());
+            }
+            self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
+            if let Some(oldest) = producer.recent.front() {
+                self.oldest.remove(&(partition, offset, number));
+                producer.oldest = oldest.offset;
+                self.oldest.insert((partition, oldest.offset, number));
+            }
+            self.rest_if_idle(number);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.producers.len()
+    }
+
+    pub fn allocated_bytes(&self) -> usize {
+        const SET_ENTRY_BYTES: usize = 32; // about, with the tree's slack
+        self.producers.allocated_bytes()
+            + self.table.allocation_size()
+            + self.recent_bytes
+            + (self.oldest.len() + self.idle.len()) * SET_ENTRY_BYTES
+    }
+
+    /// A producer without recent publications becomes idle; one that has never had any is forgotten.
+    fn rest_if_idle(&mut self, number: u32) {
+        let Some(producer) = self.producers.get(number) else {
+            return;
+        };
+        if !producer.recent.is_empty() {
+            return;
+        }
+        self.oldest
+            .remove(&(producer.partition, producer.oldest, number));
+        match producer.before {
+            Some(_) => {
+                self.idle.insert((producer.active_ms, number));
+            }
+            None => self.remove(number),
+        }
+    }
+
+    fn find(&self, id: Identity) -> Option<u32> {
+        let same = |number: &u32| {
+            self.producers
+                .get(*number)
+                .is_some_and(|producer| producer.id == id)
+        };
+        self.table.find(id[0], same).copied()
+    }
+
+    /// A place for a new producer; if there is none, that of the one that has been idle for longest. `check` has seen
+    /// that there is one; records that a start finds are taken in any case.
+    fn add(&mut self, partition: u32, id: Identity) -> u32 {
+        if self.producers.len() >= self.producers_max
+            && let Some((_, longest)) = self.idle.pop_first()
+        {
+            self.remove(longest);
+        }
+        let number = self.producers.insert(Producer {
+            id,
+            recent: VecDeque::new(),
+            before: None,
+            owner: 0,
+            active_ms: 0,
+            oldest: 0,
+            partition,
+        });
+        let producers = &self.producers;
+        self.table.insert_unique(id[0], number, |number| {
+            producers.get(*number).map_or(0, |producer| producer.id[0])
+        });
+        number
+    }
+
+    /// Of a producer that is in neither set.
+    fn remove(&mut self, number: u32) {
+        let Some(producer) = self.producers.remove(number) else {
+            return;
+        };
+        self.recent_bytes -= producer.recent_bytes();
+        if let Ok(found) = self
+            .table
+            .find_entry(producer.id[0], |other| *other == number)
+        {
+            found.remove();
+        }
+    }
+}
