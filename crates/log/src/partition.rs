@@ -32,8 +32,8 @@ pub struct Partition {
     next_offset: u64,
     pub(crate) segments: VecDeque<Segment>,
     bytes: usize,
-    /// Optional fields of the record being appended; at most 64 KiB.
-    fields: Vec<u8>,
+    /// Header and optional fields of the record being appended; little more than 64 KiB at most.
+    head: Vec<u8>,
 }
 
 /// A record has been appended.
@@ -115,7 +115,7 @@ impl Partition {
             next_offset: first_offset.max(1),
             segments: VecDeque::new(),
             bytes: 0,
-            fields: Vec::new(),
+            head: Vec::new(),
         }
     }
 
@@ -135,13 +135,52 @@ impl Partition {
         if record.prev >= offset {
             return Err(AppendError::Prev);
         }
-        record
-            .encode_fields(&mut self.fields)
-            .ok_or(AppendError::FieldsTooLong)?;
-        let length = record
-            .payload
-            .len()
-            .saturating_add(RECORD_HEADER_BYTES + self.fields.len());
+        let mut head = std::mem::take(&mut self.head);
+        let appended = record
+            .encode_head(offset, &mut head)
+            .and_then(|()| self.place(memory, offset, record.time_ms, &[&head, record.payload]));
+        self.head = head;
+        appended
+    }
+
+    /// Appends a record that was encoded elsewhere, at its own offset; its topic becomes `topic`.
+    pub fn append_record(
+        &mut self,
+        memory: &mut dyn Memory,
+        topic: u32,
+        record: &RecordView<'_>,
+    ) -> Result<Appended, AppendError> {
+        let next_offset = self.next_offset;
+        let offset = record.offset();
+        if offset < next_offset || offset == u64::MAX {
+            return Err(AppendError::Offset { next_offset });
+        }
+        if record.prev() >= offset {
+            return Err(AppendError::Prev);
+        }
+        let head = record.head_with_topic(topic);
+        let rest = record
+            .bytes()
+            .get(RECORD_HEADER_BYTES..)
+            .unwrap_or_default();
+        self.place(memory, offset, record.time_ms(), &[&head, rest])
+    }
+
+    /// The next record gets this offset at least. For a partition whose newest records lie elsewhere, and after
+    /// offsets that were given away in vain.
+    pub fn skip_to(&mut self, next_offset: u64) {
+        self.next_offset = self.next_offset.max(next_offset);
+    }
+
+    /// Puts a whole record, given in parts, into the active segment or a new one.
+    fn place(
+        &mut self,
+        memory: &mut dyn Memory,
+        offset: u64,
+        time_ms: u64,
+        parts: &[&[u8]; 2],
+    ) -> Result<Appended, AppendError> {
+        let length = parts[0].len().saturating_add(parts[1].len());
         if length > RECORD_BYTES_MAX {
             return Err(AppendError::RecordTooLong);
         }
@@ -152,10 +191,8 @@ impl Partition {
         {
             self.start_segment(memory, offset, length)?;
         }
-        let header = record.encode_header(offset, length as u32, self.fields.len() as u16);
-        let parts: [&[u8]; 3] = [&header, &self.fields, record.payload];
         let active = self.segments.back_mut();
-        let slice = active.and_then(|active| active.append(offset, record.time_ms, &parts));
+        let slice = active.and_then(|active| active.append(offset, time_ms, parts));
         let slice = slice.ok_or(AppendError::RecordTooLong)?;
         self.bytes += length;
         self.next_offset = offset + 1;

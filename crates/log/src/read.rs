@@ -44,6 +44,16 @@ pub struct TopicPage {
     pub first_prev: Option<u64>,
 }
 
+/// Where a topic's newest records start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TopicStart {
+    /// Offset of the oldest that qualifies; none if none does.
+    pub oldest: Option<u64>,
+    /// Every record of the topic that is present qualifies, and fewer than were asked for: older ones, which are not
+    /// present, might have qualified too.
+    pub all: bool,
+}
+
 impl Partition {
     /// Records of a topic with offsets in (after, topic_last], oldest first.
     ///
@@ -120,19 +130,18 @@ impl Partition {
         }
     }
 
-    /// Where "the last `count` messages, none older than `not_before_ms`" start: the offset of the oldest of
-    /// them. It stops at the first record, from the newest, that is too old. None if none qualifies.
-    /// `topic_last` as for [`Partition::read_topic`].
+    /// Where "the last `count` messages, none older than `not_before_ms`" start. It stops at the first record, from
+    /// the newest, that is too old. `topic_last` as for [`Partition::read_topic`].
     pub fn newest_of_topic(
         &self,
         topic: u32,
         topic_last: u64,
         count: usize,
         not_before_ms: u64,
-    ) -> Option<u64> {
+    ) -> TopicStart {
         let mut oldest = None;
         let mut left = count;
-        self.visit_topic_back(topic, topic_last, u64::MAX, &mut |_, _, record| {
+        let all = self.visit_topic_back(topic, topic_last, u64::MAX, &mut |_, _, record| {
             let wanted = left > 0 && record.time_ms() >= not_before_ms;
             if wanted {
                 left -= 1;
@@ -140,7 +149,7 @@ impl Partition {
             }
             wanted && left > 0
         });
-        oldest
+        TopicStart { oldest, all }
     }
 
     /// Visits every record from offset `from` on, oldest first, until the limits or the end are reached or

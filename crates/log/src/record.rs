@@ -17,6 +17,7 @@
 //! (sequence u64, id); 4 idempotency key. Readers skip kinds that they do not know. A record with the control bit
 //! is no publication: logs on disk close each batch with one; readers here skip it.
 
+use crate::partition::AppendError;
 use std::fmt;
 
 /// Bytes of a record before its optional fields.
@@ -108,9 +109,26 @@ impl fmt::Debug for NewRecord<'_> {
 }
 
 impl NewRecord<'_> {
-    /// Writes the optional fields into `fields`, emptied first. None if they exceed 65,535 bytes together.
-    pub(crate) fn encode_fields(&self, fields: &mut Vec<u8>) -> Option<()> {
-        fields.clear();
+    /// Writes everything but the payload, which follows it, into `head`, emptied first.
+    ///
+    /// # Errors
+    /// The optional fields exceed 65,535 bytes together, or the record the format's bound.
+    pub fn encode_head(&self, offset: u64, head: &mut Vec<u8>) -> Result<(), AppendError> {
+        head.clear();
+        head.resize(RECORD_HEADER_BYTES, 0);
+        self.encode_fields(head).ok_or(AppendError::FieldsTooLong)?;
+        let length = self.payload.len().saturating_add(head.len());
+        if length > RECORD_BYTES_MAX {
+            return Err(AppendError::RecordTooLong);
+        }
+        let fields_bytes = head.len() - RECORD_HEADER_BYTES;
+        let header = self.encode_header(offset, length as u32, fields_bytes as u16);
+        head[..RECORD_HEADER_BYTES].copy_from_slice(&header);
+        Ok(())
+    }
+
+    /// Appends the optional fields. None if they exceed 65,535 bytes together.
+    fn encode_fields(&self, fields: &mut Vec<u8>) -> Option<()> {
         if let Some(content_type) = self.content_type {
             put_field(fields, CONTENT_TYPE, &[content_type])?;
         }
@@ -132,7 +150,7 @@ impl NewRecord<'_> {
     }
 
     /// The fixed part; `length` counts all of the record.
-    pub(crate) fn encode_header(
+    fn encode_header(
         &self,
         offset: u64,
         length: u32,
@@ -157,7 +175,8 @@ fn put_field(fields: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Option<()> {
         .try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
     let total = len
         .checked_add(fields.len())?
-        .checked_add(FIELD_HEADER_BYTES)?;
+        .checked_add(FIELD_HEADER_BYTES)?
+        .checked_sub(RECORD_HEADER_BYTES)?;
     let len = u16::try_from(len)
         .ok()
         .filter(|_| total <= u16::MAX as usize)?;
@@ -189,6 +208,14 @@ impl<'a> RecordView<'a> {
     /// All bytes of the record.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The fixed part, of another topic and without the checksum, which such a change makes wrong.
+    pub(crate) fn head_with_topic(&self, topic: u32) -> [u8; RECORD_HEADER_BYTES] {
+        let mut head = self.fixed(0);
+        head[4..8].fill(0);
+        head[32..36].copy_from_slice(&topic.to_le_bytes());
+        head
     }
 
     /// Place in the partition.
@@ -348,11 +375,9 @@ mod tests {
     use super::*;
 
     fn encode(record: &NewRecord<'_>, offset: u64) -> Vec<u8> {
-        let mut fields = Vec::new();
-        record.encode_fields(&mut fields).unwrap();
-        let length = RECORD_HEADER_BYTES + fields.len() + record.payload.len();
-        let header = record.encode_header(offset, length as u32, fields.len() as u16);
-        [&header[..], &fields, record.payload].concat()
+        let mut head = Vec::new();
+        record.encode_head(offset, &mut head).unwrap();
+        [&head, record.payload].concat()
     }
 
     const FULL: NewRecord<'static> = NewRecord {
@@ -493,7 +518,13 @@ mod tests {
                 tags,
                 ..NewRecord::default()
             };
-            assert_eq!(record.encode_fields(&mut Vec::new()).is_some(), fits);
+            let encoded = record.encode_head(1, &mut Vec::new());
+            let expected = if fits {
+                Ok(())
+            } else {
+                Err(AppendError::FieldsTooLong)
+            };
+            assert_eq!(encoded, expected);
         }
         check(10, 10, true);
         check(65_535 - 3 - 6 - 10, 10, true);

@@ -174,13 +174,17 @@ impl Both {
     fn check_newest(&self, topic: u32, last: u64, count: usize, not_before_ms: u64) {
         let of_topic = |record: &&Expected| record.topic == topic && record.offset <= last;
         let newest = self.list.iter().rev().filter(of_topic).take(count);
-        let oldest = newest
+        let qualify: Vec<&Expected> = newest
             .take_while(|record| record.time_ms >= not_before_ms)
-            .last();
+            .collect();
+        let present = self.list.iter().filter(of_topic).count();
+        let start = self
+            .partition
+            .newest_of_topic(topic, last, count, not_before_ms);
+        assert_eq!(start.oldest, qualify.last().map(|record| record.offset));
         assert_eq!(
-            self.partition
-                .newest_of_topic(topic, last, count, not_before_ms),
-            oldest.map(|record| record.offset)
+            start.all,
+            qualify.len() == present && (present == 0 || present < count)
         );
     }
 
@@ -594,4 +598,53 @@ fn what_is_no_segment_is_refused() {
     );
     check(&|bytes| bytes[24] = 10, Err(Record { position: 64 }));
     check(&|bytes| bytes[second + 37] = 0x80, Ok(1));
+}
+
+/// Records encoded elsewhere: they keep all but the topic and the checksum, and offsets may be skipped.
+#[test]
+fn records_from_elsewhere() {
+    let settings = Settings {
+        segment_bytes: 200,
+        partition: 0,
+        epoch: 1,
+    };
+    let mut memory = HeapMemory::new(1 << 20);
+    let mut partition = Partition::new(settings, 1);
+    let new = |prev: u64, payload: &'static [u8]| NewRecord {
+        topic: 77,
+        prev,
+        time_ms: 5,
+        content_type: Some(b"text/plain"),
+        payload,
+        ..NewRecord::default()
+    };
+    let encode = |offset: u64, record: &NewRecord<'_>| {
+        let mut bytes = Vec::new();
+        record.encode_head(offset, &mut bytes).unwrap();
+        bytes[4..8].copy_from_slice(&[1, 2, 3, 4]);
+        bytes.extend_from_slice(record.payload);
+        bytes
+    };
+    let first = encode(3, &new(0, b"one"));
+    let second = encode(9, &new(3, b"two"));
+    for bytes in [&first, &second] {
+        let view = RecordView::parse(bytes).unwrap();
+        let appended = partition.append_record(&mut memory, 4, &view).unwrap();
+        let copy = RecordView::parse(&appended.slice).unwrap();
+        assert_eq!((copy.topic(), copy.crc32c()), (4, 0));
+        assert_eq!((copy.offset(), copy.prev()), (view.offset(), view.prev()));
+        assert_eq!(
+            (copy.time_ms(), copy.payload(), copy.content_type()),
+            (5, view.payload(), view.content_type())
+        );
+    }
+    let again = partition.append_record(&mut memory, 4, &RecordView::parse(&second).unwrap());
+    assert_eq!(again, Err(AppendError::Offset { next_offset: 10 }));
+    partition.skip_to(20);
+    partition.skip_to(15);
+    assert_eq!((partition.head(), partition.oldest()), (19, Some(3)));
+    let appended = partition
+        .append(&mut memory, None, &new(9, b"three"))
+        .unwrap();
+    assert_eq!(appended.offset, 20);
 }
