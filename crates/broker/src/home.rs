@@ -2,7 +2,8 @@
 //!
 //! Place on the path: an edge posts a [`Request`]; [`Home::handle`] appends, acknowledges, answers and posts the message
 //! to every edge with interest; [`Home::pump`] reads lagging streams on from the log and evicts what is too old.
-//! Values in, values out: the time comes with each call, letters go into [`HomeOutputs`].
+//! Values in, values out: the time comes with each call, letters go into [`HomeOutputs`]. Of a log on disk a home keeps the
+//! newest records in memory; what it says to the log thread and hears from it is in [`crate::disk`].
 //!
 //! # Why `prev` proves completeness
 //!
@@ -23,13 +24,22 @@
 //! No record of a forgotten topic is present, so F is always below the oldest record, and so is an inherited `last`:
 //! `last >= oldest` says exactly that the topic has records. That makes forgetting an O(1) question, asked when a
 //! segment goes and when an interest goes; and it is why a topic's id is never reused while a record names it.
+//!
+//! Of a log on disk, "present" means on disk or in memory, and the oldest is the `floor` below which neither has anything.
+//! Publications that wait for the disk are not records yet: the next one of the topic names the one before, and if it
+//! fails, both do.
 
 mod dedup;
 mod edges;
+mod history;
 mod interests;
 mod partitions;
 mod publish;
 mod read;
+mod recovery;
+mod restore;
+mod retention;
+mod staging;
 mod statistics;
 mod streams;
 mod subscribe;
@@ -37,19 +47,24 @@ mod topics;
 
 pub use statistics::{HomeRefusals, HomeStatistics};
 
+use crate::disk::{DiskLetter, DiskRequest};
 use crate::mail::{Code, EdgeId, HomeId, Letter, PartitionId, Request, SubscriptionKey};
 use crate::settings::Settings;
 use crate::topic::Filter;
 use dedup::Dedup;
 use edges::Edge;
+use history::HistoryQuery;
 use interests::Interests;
 use log::Memory;
 use partitions::{HomePartition, Share, Steady, partitions_of};
-use read::{HistoryQuery, ReadQuery};
+use read::Reading;
+use recovery::{Recovery, Waiting};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::hash::Seed;
 use stdx::slab::Slab;
+use subscribe::{Found, Subscribing};
 use topics::TopicTable;
 
 /// Segments that one call of [`Home::pump`] evicts for their age.
@@ -69,24 +84,44 @@ pub struct Home {
     /// Which publications need not be appended again.
     dedup: Dedup,
     steady: Steady,
+    recovery: Recovery,
+    /// Topics that the disk has dropped records of.
+    forgetting: VecDeque<(u32, Slice)>,
     /// Whose lagging streams are fed next.
     next_edge: usize,
     statistics: HomeStatistics,
 }
 
-/// Letters that a home has for the edges.
+/// Who sent a request, and what it costs until it has been dealt with.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    edge: EdgeId,
+    cost: u32,
+}
+
+/// What a home has to say.
 #[derive(Debug)]
 pub struct HomeOutputs {
     /// For each edge, in order. The caller takes them.
     pub letters: Vec<Vec<Letter>>,
+    /// For each log by its index in the settings, in order; it may end before the last of them. The caller takes them.
+    pub disk: Vec<Vec<DiskRequest>>,
 }
 
 impl HomeOutputs {
-    /// No letters for so many edges.
+    /// Nothing for so many edges.
     pub fn new(edges_count: u16) -> HomeOutputs {
         HomeOutputs {
             letters: (0..edges_count).map(|_| Vec::new()).collect(),
+            disk: Vec::new(),
         }
+    }
+
+    fn ask(&mut self, log: usize, request: DiskRequest) {
+        if self.disk.len() <= log {
+            self.disk.resize_with(log + 1, Vec::new);
+        }
+        self.disk[log].push(request);
     }
 
     fn post(&mut self, edge: EdgeId, letter: Letter) {
@@ -115,6 +150,8 @@ impl Home {
             shares,
             retained: Slab::new(),
             steady: Steady::default(),
+            recovery: Recovery::default(),
+            forgetting: VecDeque::new(),
             next_edge: 0,
             statistics: HomeStatistics::default(),
         }
@@ -134,12 +171,14 @@ impl Home {
         let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
             return;
         };
-        if let Request::Credit { bytes } = request {
-            edge.credit = credit_max.min(edge.credit + i64::from(bytes));
-            return;
-        }
-        edge.requests += 1;
+        let from = Caller {
+            edge: from,
+            cost: request.cost(),
+        };
         match request {
+            Request::Credit { bytes } => {
+                edge.credit = credit_max.min(edge.credit + i64::from(bytes));
+            }
             Request::Subscribe {
                 partition,
                 rule,
@@ -147,19 +186,18 @@ impl Home {
                 subscription,
                 start,
             } => {
-                self.subscribe(
-                    now_ms,
-                    from,
+                let asked = Subscribing {
                     partition,
                     rule,
-                    &topic,
+                    topic,
                     subscription,
                     start,
-                    out,
-                );
+                };
+                self.subscribe(now_ms, from, asked, Found::Nothing, out);
             }
             Request::Release { index, generation } => {
-                if let Some(topic) = self.interests.release(from, index, generation, out) {
+                self.consumed(from);
+                if let Some(topic) = self.interests.release(from.edge, index, generation, out) {
                     self.forget_if_idle(topic, out);
                 }
             }
@@ -170,12 +208,14 @@ impl Home {
                 mode,
                 limits,
             } => {
-                let query = ReadQuery {
+                let reading = Reading {
+                    index,
+                    subscription,
                     after,
                     mode,
                     limits,
                 };
-                self.read(from, index, subscription, query, out);
+                self.in_turn(now_ms, Waiting::Page(from, reading), out);
             }
             Request::History {
                 partition,
@@ -189,11 +229,13 @@ impl Home {
                 let query = HistoryQuery {
                     partition,
                     rule,
+                    topic,
+                    reply,
                     beyond,
                     reverse,
                     limits,
                 };
-                self.history(now_ms, from, &topic, reply, query, out);
+                self.in_turn(now_ms, Waiting::History(from, query), out);
             }
             Request::Publish {
                 partition,
@@ -216,20 +258,59 @@ impl Home {
                 filter,
                 subscription,
             } => {
-                self.add_filter(from, &filter, subscription, out);
+                self.consumed(from);
+                self.add_filter(from.edge, &filter, subscription, out);
             }
-            Request::RemoveFilter { filter } => self.remove_filter(from, &filter),
-            Request::Credit { .. } => {}
+            Request::RemoveFilter { filter } => {
+                self.consumed(from);
+                self.remove_filter(from.edge, &filter);
+            }
         }
     }
 
-    /// Reads lagging streams on while their edges have credit, and evicts by age: a bounded part of it. True if there
-    /// is more that can be done at once.
+    /// Deals with a letter of a log thread; `log` is the log's index in the settings.
+    pub fn disk(
+        &mut self,
+        now_ms: u64,
+        log: u16,
+        letter: DiskLetter,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) {
+        self.steady.advance(now_ms);
+        let share = usize::from(log);
+        match letter {
+            DiskLetter::Committed {
+                generation,
+                count,
+                result,
+            } => self.committed(share, generation, count, result, memory, out),
+            DiskLetter::Answer { token, result } => {
+                self.in_turn(now_ms, Waiting::Answer(token, result), out);
+            }
+            DiskLetter::Floor { floors, topics } => self.raise_floors(floors, topics),
+            DiskLetter::Available(is_available) => {
+                if let Some(disk) = self
+                    .shares
+                    .get_mut(share)
+                    .and_then(|share| share.disk.as_mut())
+                {
+                    disk.is_available = is_available;
+                }
+            }
+        }
+    }
+
+    /// Reads lagging streams on while their edges have credit, evicts by age, and serves pages that wait: a bounded part
+    /// of it. Once in each turn. True if there is more that can be done at once.
     pub fn pump(&mut self, now_ms: u64, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.steady.advance(now_ms);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
         let more_old = self.dedup.sweep(self.steady.ms);
-        self.feed_lagging(out) || more_expired || more_old
+        let more_dropped = self.forget_dropped(out);
+        let more_lagging = self.feed_lagging(out);
+        let more_waiting = self.serve_waiting(now_ms, out);
+        more_expired || more_old || more_dropped || more_lagging || more_waiting
     }
 
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
@@ -240,6 +321,7 @@ impl Home {
                     edge,
                     Letter::Consumed {
                         requests: std::mem::take(&mut state.requests),
+                        bytes: std::mem::take(&mut state.requests_bytes),
                     },
                 );
             }
@@ -263,6 +345,8 @@ impl Home {
             ..
         } = &self.interests;
         let logs = || self.partitions.iter().map(|partition| &partition.log);
+        let disks = || self.shares.iter().filter_map(|share| share.disk.as_ref());
+        let (pages_waiting, disk_reads_waiting) = self.recovery.counts();
         HomeStatistics {
             topics: topics.len() as u64,
             topics_bytes: topics.allocated_bytes() as u64,
@@ -277,7 +361,19 @@ impl Home {
             idempotency_keys: self.dedup.keys_count() as u64,
             dedup_bytes: self.dedup.allocated_bytes() as u64,
             lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
+            staged: disks().map(|disk| disk.len() as u64).sum(),
+            logs_unavailable: disks().filter(|disk| !disk.is_available).count() as u64,
+            disk_reads_waiting: disk_reads_waiting as u64,
+            pages_waiting: pages_waiting as u64,
             ..self.statistics
+        }
+    }
+
+    /// A request has been dealt with.
+    fn consumed(&mut self, from: Caller) {
+        if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
+            edge.requests += 1;
+            edge.requests_bytes += u64::from(from.cost);
         }
     }
 

@@ -61,22 +61,20 @@ pub struct Publication {
     pub retain: bool,
     /// The producer that numbers its publications, so that each is appended once.
     pub producer: Option<ProducerStamp>,
-    /// Publications of one topic with the same key are appended once; empty for none. A
-    /// message of a batch has its place behind the batch's key.
+    /// Publications of one topic with the same key are appended once; empty for none. At most
+    /// [`IDENTITY_BYTES_MAX`] bytes.
     pub idempotency_key: Slice,
     /// Append only in this life of the log.
     pub expected_epoch: Option<u64>,
 }
 
-/// The longest producer id, in bytes.
-pub const PRODUCER_ID_BYTES_MAX: usize = 64;
-/// The longest idempotency key that a publisher may give, in bytes.
-pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
+/// The longest producer id or idempotency key, in bytes.
+pub const IDENTITY_BYTES_MAX: usize = 255;
 
 /// Who numbered a publication.
 #[derive(Clone, Debug)]
 pub struct ProducerStamp {
-    /// The producer's name for itself, 1 to [`PRODUCER_ID_BYTES_MAX`] bytes.
+    /// The producer's name for itself, 1 to [`IDENTITY_BYTES_MAX`] bytes.
     pub id: Slice,
     /// Increases with every publication of the producer; holes are allowed.
     pub sequence: u64,
@@ -291,10 +289,12 @@ pub enum Letter {
         /// Where it was appended, or why it was not.
         result: Result<Appended, PublishRefusal>,
     },
-    /// The home has dealt with so many requests of this edge.
+    /// The home has dealt with so many requests of this edge; not always the oldest, as some wait for a disk.
     Consumed {
         /// How many.
         requests: u32,
+        /// What they cost together ([`Request::cost`]).
+        bytes: u64,
     },
 }
 
@@ -368,6 +368,17 @@ pub enum GapReason {
     Damaged,
 }
 
+impl Request {
+    /// What this request takes of the bytes that may be on their way from an edge to a home.
+    pub fn cost(&self) -> u32 {
+        let payload_bytes = match self {
+            Request::Publish { publication, .. } => publication.payload.len() as u32,
+            _ => 0,
+        };
+        payload_bytes.saturating_add(REQUEST_BYTES)
+    }
+}
+
 impl Letter {
     /// What this letter takes of the edge's credit, in bytes. Only live traffic costs.
     pub fn cost(&self) -> u32 {
@@ -381,3 +392,5 @@ impl Letter {
 
 /// What a live letter costs beside its bytes.
 pub const LETTER_BYTES: u32 = 64;
+/// What a request costs beside its payload.
+const REQUEST_BYTES: u32 = 64;

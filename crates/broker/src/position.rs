@@ -1,5 +1,10 @@
 //! Positions: the only place that compares them.
+//!
+//! A log on disk that may have lost acknowledged records begins a new epoch; a position of an older one still says the
+//! same as long as it lies below everything that may differ since.
 
+use crate::mail::PartitionId;
+use crate::settings::LogSettings;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,15 +29,33 @@ pub enum Standing {
 }
 
 impl Position {
-    /// Compares with the log's present epoch and head.
-    pub fn standing(self, epoch: u64, head: u64) -> Standing {
-        if self.epoch != epoch {
+    /// Compares with the present state of the log, of which `partition` is a number over all logs and `head` that one's
+    /// head.
+    pub fn standing(self, log: &LogSettings, partition: PartitionId, head: u64) -> Standing {
+        if self.epoch != log.epoch && !self.outlived(log, partition) {
             Standing::UnknownEpoch
         } else if self.offset > head {
             Standing::BeyondHead
         } else {
             Standing::After(self.offset)
         }
+    }
+
+    /// Whether it is of an older epoch, and every life since has had the same records up to it.
+    fn outlived(self, log: &LogSettings, partition: PartitionId) -> bool {
+        let Some(partition) = partition.checked_sub(log.first_partition) else {
+            return false;
+        };
+        let since = log
+            .older_epochs
+            .iter()
+            .position(|older| older.epoch == self.epoch);
+        since.is_some_and(|since| {
+            log.older_epochs[since..].iter().all(|older| {
+                let valid_below = older.valid_below.get(partition as usize);
+                valid_below.is_some_and(|valid_below| self.offset < *valid_below)
+            })
+        })
     }
 }
 
@@ -70,6 +93,7 @@ fn number(text: &str) -> Result<u64, MalformedPosition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Durability, OlderEpoch};
 
     #[test]
     fn text_round_trip_and_refusals() {
@@ -95,12 +119,46 @@ mod tests {
 
     #[test]
     fn standing() {
-        let position = Position {
-            epoch: 1,
-            offset: 5,
+        let older = |epoch, valid_below: &[u64]| OlderEpoch {
+            epoch,
+            valid_below: valid_below.to_vec(),
         };
-        assert_eq!(position.standing(1, 5), Standing::After(5));
-        assert_eq!(position.standing(1, 4), Standing::BeyondHead);
-        assert_eq!(position.standing(2, 9), Standing::UnknownEpoch);
+        let log = LogSettings {
+            name: "disk".into(),
+            partitions_count: 2,
+            first_partition: 10,
+            durability: Durability::Disk,
+            epoch: 30,
+            older_epochs: vec![older(10, &[8, 1]), older(20, &[6, 9])],
+            log_bytes_max: 0,
+            cache_bytes: 0,
+            age_max_ms: 0,
+            segment_bytes: 0,
+            retained_bytes_max: 0,
+        };
+        use Standing::*;
+        let cases = [
+            // The present epoch.
+            (30, 5, 10, 5, After(5)),
+            (30, 5, 10, 4, BeyondHead),
+            // The one before: below the start of the present one, and of that partition.
+            (20, 5, 10, 9, After(5)),
+            (20, 6, 10, 9, UnknownEpoch),
+            (20, 8, 11, 9, After(8)),
+            (20, 0, 11, 9, After(0)),
+            // Two before: below the starts of both that followed.
+            (10, 5, 10, 9, After(5)),
+            (10, 7, 10, 9, UnknownEpoch),
+            (10, 0, 11, 9, After(0)),
+            (10, 1, 11, 9, UnknownEpoch),
+            // Never heard of, and partitions that are not of this log.
+            (40, 0, 10, 9, UnknownEpoch),
+            (20, 0, 12, 9, UnknownEpoch),
+            (20, 0, 9, 9, UnknownEpoch),
+        ];
+        for (epoch, offset, partition, head, expected) in cases {
+            let standing = Position { epoch, offset }.standing(&log, partition, head);
+            assert_eq!(standing, expected, "{epoch}:{offset} of {partition}");
+        }
     }
 }

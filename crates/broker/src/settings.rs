@@ -34,16 +34,41 @@ pub struct LogSettings {
     pub partitions_count: u32,
     /// The number of its first partition among all logs.
     pub first_partition: PartitionId,
+    /// Where its records are kept.
+    pub durability: Durability,
     /// The life of the log.
     pub epoch: u64,
-    /// Records of all its partitions take at most so many bytes; the oldest segments are evicted.
+    /// Earlier lives of a log on disk, oldest first; positions of them may still be good.
+    pub older_epochs: Vec<OlderEpoch>,
+    /// Records of all its partitions take at most so many bytes; the oldest segments are evicted. Of a log on disk this
+    /// is the disk's bound.
     pub log_bytes_max: u64,
+    /// Of a log on disk: the newest records of all its partitions take at most so many bytes in memory.
+    pub cache_bytes: u64,
     /// Segments whose newest record is older are evicted.
     pub age_max_ms: u64,
     /// Capacity of a segment, in bytes.
     pub segment_bytes: u32,
     /// Retained messages of all its partitions take at most so many bytes; beyond that a retaining publish is refused.
     pub retained_bytes_max: u64,
+}
+
+/// Where the records of a log are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// In the homes' memory: gone with the process.
+    Memory,
+    /// On disk before anybody sees them, with the newest in memory.
+    Disk,
+}
+
+/// A life of a log that ended because acknowledged records might have been lost.
+#[derive(Clone, Debug)]
+pub struct OlderEpoch {
+    /// Its number.
+    pub epoch: u64,
+    /// For each partition of the log: the next life has the same records below this offset, and perhaps others from it on.
+    pub valid_below: Vec<u64>,
 }
 
 /// What a rule says about its topics.
@@ -168,6 +193,16 @@ impl Default for Limits {
     }
 }
 
+impl LogSettings {
+    /// What homes may keep in memory of its records, in bytes.
+    pub fn memory_bytes_max(&self) -> u64 {
+        match self.durability {
+            Durability::Memory => self.log_bytes_max,
+            Durability::Disk => self.cache_bytes,
+        }
+    }
+}
+
 impl Settings {
     /// The rule and the partition of a topic.
     pub fn locate(&self, topic: &str) -> (u16, PartitionId) {
@@ -186,10 +221,15 @@ impl Settings {
 
     /// The log of a partition.
     pub fn log_of(&self, partition: PartitionId) -> &LogSettings {
+        &self.logs[usize::from(self.log_number(partition))]
+    }
+
+    /// The index of a partition's log.
+    pub fn log_number(&self, partition: PartitionId) -> u16 {
         let place = self
             .logs
             .partition_point(|log| log.first_partition <= partition);
-        &self.logs[place.saturating_sub(1)]
+        place.saturating_sub(1) as u16
     }
 
     /// How many partitions there are over all logs.

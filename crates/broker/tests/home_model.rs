@@ -110,6 +110,10 @@ impl Model {
             .collect()
     }
 
+    fn record(&self, partition: PartitionId, offset: u64) -> &Published {
+        &self.partitions[&partition][offset as usize - 1]
+    }
+
     fn head(&self, partition: PartitionId) -> u64 {
         self.partitions
             .get(&partition)

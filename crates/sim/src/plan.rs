@@ -2,7 +2,7 @@
 
 use crate::faults::{ClientFaults, Crash, MailFaults, NetFaults};
 use broker::filters::FilterTrie;
-use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use broker::topic::Filter;
 use std::sync::Arc;
 use stdx::prng::Prng;
@@ -172,7 +172,10 @@ fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big:
         name: "memory".into(),
         partitions_count: pick([1, 3, 6]),
         first_partition: 0,
+        durability: Durability::Memory,
         epoch: EPOCH,
+        older_epochs: Vec::new(),
+        cache_bytes: 0,
         log_bytes_max: 64 << 20,
         age_max_ms: 1 << 40,
         segment_bytes: pick([400, 4_000, 64 << 10]),

@@ -14,7 +14,6 @@ mod large;
 mod liveness;
 mod outbox;
 mod policies;
-mod producers;
 mod ring;
 mod slots;
 mod statistics;
@@ -36,7 +35,7 @@ use crate::mail::{EdgeId, HomeId, Letter, Request};
 use crate::position::Position;
 use crate::session::State;
 use crate::settings::Settings;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::blocks::ListPool;
 use stdx::chunk::{ChunkWriter, Slice};
@@ -88,8 +87,8 @@ pub struct Outputs {
 /// What is on its way to one home.
 #[derive(Default)]
 struct HomeLink {
-    /// Bytes of each request that the home has not consumed.
-    inflight: VecDeque<u32>,
+    /// Requests that the home has not dealt with, and what they cost.
+    inflight: u32,
     inflight_bytes: u64,
     /// Connections that wait for room.
     waiting: Vec<Key>,
@@ -133,7 +132,6 @@ pub struct Edge {
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
     homes: Vec<HomeLink>,
-    producers: producers::ProducerStamps,
     pub(crate) mail: Mail,
     wheel: Wheel<Deadline>,
     expired: Vec<Deadline>,
@@ -195,7 +193,6 @@ impl Edge {
             filters_version: 0,
             named: Slab::new(),
             homes: (0..homes).map(|_| HomeLink::default()).collect(),
-            producers: producers::ProducerStamps::default(),
             mail: Mail::default(),
             wheel: Wheel::new(now.monotonic_ms),
             expired: Vec::new(),
@@ -318,7 +315,7 @@ impl Edge {
             } => self.stream_gap(home, partition, from, to),
             Letter::History { reply, result } => self.history_answered(reply, result),
             Letter::Published { reply, result } => self.publish_answered(reply, result),
-            Letter::Consumed { requests } => self.consumed(home, requests),
+            Letter::Consumed { requests, bytes } => self.consumed(home, requests, bytes),
         }
         if cost > 0 {
             self.give_credit(home, cost);
@@ -359,7 +356,7 @@ impl Edge {
     pub(crate) fn may_request(&self, home: HomeId) -> bool {
         let link = &self.homes[usize::from(home)];
         let limits = &self.settings.limits;
-        link.inflight.len() < limits.requests_inflight_max as usize
+        link.inflight < limits.requests_inflight_max
             && link.inflight_bytes < u64::from(limits.stream_credit_bytes)
     }
 
@@ -387,23 +384,19 @@ impl Edge {
     /// Posts a request. Callers that can wait have asked [`Edge::may_request`]; one frame's worth may go beyond.
     pub(crate) fn request(&mut self, home: HomeId, request: Request) {
         let link = &mut self.homes[usize::from(home)];
-        let bytes = match &request {
-            Request::Publish { publication, .. } => {
-                publication.payload.len() as u32 + REQUEST_BYTES
-            }
-            _ => REQUEST_BYTES,
-        };
-        link.inflight.push_back(bytes);
-        link.inflight_bytes += u64::from(bytes);
+        link.inflight += 1;
+        link.inflight_bytes += u64::from(request.cost());
         self.out.requests[usize::from(home)].push(request);
     }
 
-    fn consumed(&mut self, home: HomeId, requests: u32) {
+    fn consumed(&mut self, home: HomeId, requests: u32, bytes: u64) {
         let link = &mut self.homes[usize::from(home)];
-        for _ in 0..requests {
-            let bytes = link.inflight.pop_front().unwrap_or(0);
-            link.inflight_bytes -= u64::from(bytes);
-        }
+        debug_assert!(
+            requests <= link.inflight && bytes <= link.inflight_bytes,
+            "a home consumes what it was sent"
+        );
+        link.inflight = link.inflight.saturating_sub(requests);
+        link.inflight_bytes = link.inflight_bytes.saturating_sub(bytes);
         if link.waiting.is_empty() || !self.may_request(home) {
             return;
         }
@@ -482,7 +475,6 @@ impl Edge {
         self.unsubscribe_all(index);
         self.release_outbox(index);
         self.forget_poll(index);
-        self.forget_producer(index);
         self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];
         match slot.protocol {
@@ -530,8 +522,6 @@ impl Edge {
 const RING_PAGES_MIN: u32 = 8;
 /// A window is not longer.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-/// What a request counts beside its payload.
-const REQUEST_BYTES: u32 = 64;
 
 /// Where bytes wait that go to other shards: one area after another, each freed when the last letter that refers to
 /// it has been dealt with.

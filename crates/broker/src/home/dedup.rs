@@ -138,10 +138,6 @@ impl Dedup {
     /// A record that a start has found in the log, in the order of offsets within the partition. `age_ms` is how long
     /// ago it was appended. What is within the window is remembered as if it had come now: longer than promised, never
     /// shorter.
-    #[expect(
-        dead_code,
-        reason = "called when durable logs restore their records at the start"
-    )]
     pub fn note_record(
         &mut self,
         now_ms: u64,
@@ -159,13 +155,12 @@ impl Dedup {
 
     /// The newest publication of its partition has been refused by the disk: it was never appended. See the module for
     /// the order of calls.
-    #[expect(dead_code, reason = "called when a durable log refuses a batch")]
     pub fn take_back(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) {
         let names = self.names_of_record(partition, topic, record);
         self.take_back_names(&names, record.offset());
     }
 
-    /// Records of a partition up to an offset are not in the home's memory any more. Costs what is forgotten.
+    /// Records of a partition up to an offset are gone, from the disk if the log is on one. Costs what is forgotten.
     pub fn evicted(&mut self, partition: u32, through: u64) {
         self.producers.evicted(partition, through);
     }

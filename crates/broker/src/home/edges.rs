@@ -15,8 +15,9 @@ pub(super) struct Edge {
     generation: u32,
     /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
     pub credit: i64,
-    /// Requests dealt with since the last `Consumed`.
+    /// Requests dealt with since the last `Consumed`, and what they cost.
     pub requests: u32,
+    pub requests_bytes: u64,
     /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
     /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.
@@ -41,6 +42,7 @@ impl Edge {
             generation: 0,
             credit,
             requests: 0,
+            requests_bytes: 0,
             filters_version: 0,
             lagging: VecDeque::new(),
         }

@@ -6,8 +6,9 @@
 //! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps back neither evicts nor keeps
 //! anything for ever.
 
+use super::staging::Staging;
 use crate::mail::PartitionId;
-use crate::settings::{LogSettings, Settings};
+use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
 use std::collections::VecDeque;
 
@@ -19,7 +20,14 @@ pub(super) struct HomePartition {
     pub epoch: u64,
     /// Which of the home's logs.
     pub share: usize,
+    /// The records present; of a log on disk the newest ones.
     pub log: Partition,
+    /// The log is on disk.
+    pub is_durable: bool,
+    /// Of a log on disk: the least offset that it may still hold.
+    pub disk_floor: u64,
+    /// Of a log on disk: the offset of the next publication; some before it may not be durable yet, or never be.
+    pub next_staged: u64,
     /// The greatest last offset of any forgotten topic.
     pub forgotten_through: u64,
     /// For each edge, the offset from which its stream still has to be read from the log; 0 while it keeps up.
@@ -40,6 +48,8 @@ pub(super) struct Share {
     pub retained_bytes_max: u64,
     pub retained_bytes: u64,
     pub age_max_ms: u64,
+    /// Of a log on disk: what waits for it.
+    pub disk: Option<Box<Staging>>,
 }
 
 /// Milliseconds that have passed, as far as a wall clock can tell: steps back count as none.
@@ -50,9 +60,18 @@ pub(super) struct Steady {
 }
 
 impl HomePartition {
-    /// Offset of the oldest record present; above the head if there is none.
+    /// Offset of the oldest record in memory; above the head if there is none.
     pub fn oldest(&self) -> u64 {
         self.log.oldest().unwrap_or(self.log.next_offset())
+    }
+
+    /// The least offset that a record of this partition may have, wherever it is kept. Memory may keep what the disk has
+    /// dropped.
+    pub fn floor(&self) -> u64 {
+        match self.is_durable {
+            true => self.disk_floor.min(self.oldest()),
+            false => self.oldest(),
+        }
     }
 
     /// The last offset that the stream to an edge has dealt with.
@@ -61,6 +80,21 @@ impl HomePartition {
             0 => self.log.head(),
             from => from - 1,
         }
+    }
+}
+
+impl Share {
+    /// Whether a record of the topic waits for the disk.
+    pub fn is_staged(&self, topic: u32) -> bool {
+        self.disk
+            .as_ref()
+            .is_some_and(|disk| disk.of_topic(topic).is_some())
+    }
+
+    /// Bytes of retained messages when all that waits for the disk has got there.
+    pub fn retained_bytes_expected(&self) -> u64 {
+        let change = self.disk.as_ref().map_or(0, |disk| disk.retained_change);
+        self.retained_bytes.saturating_add_signed(change)
     }
 }
 
@@ -100,6 +134,9 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
                 },
                 1,
             ),
+            is_durable: log.durability == Durability::Disk,
+            disk_floor: 1,
+            next_staged: 1,
             forgotten_through: 0,
             lag_from: vec![0; usize::from(settings.edges_count)].into_boxed_slice(),
             ages: VecDeque::new(),
@@ -117,10 +154,11 @@ fn share_of(log: &LogSettings, first: u32, count: u32) -> Share {
     };
     Share {
         partitions: first..first + count,
-        bytes_max: part(log.log_bytes_max),
+        bytes_max: part(log.memory_bytes_max()),
         bytes: 0,
         retained_bytes_max: part(log.retained_bytes_max),
         retained_bytes: 0,
         age_max_ms: log.age_max_ms,
+        disk: (log.durability == Durability::Disk).then(Box::default),
     }
 }

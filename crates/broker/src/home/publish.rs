@@ -1,14 +1,15 @@
-//! Publishing: checks, room, append, acknowledgement; retained messages; eviction and forgetting.
+//! Publishing: checks, room, append, acknowledgement; retained messages.
+//!
+//! Publications to a log in memory are appended at once; those to a log on disk go through `staging` and come back here
+//! when they are durable: from there on both take the same path.
 //!
 //! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged lies in the log.
 
 use super::dedup::Verdict;
 use super::partitions::HomePartition;
 use super::topics::NONE;
-use super::{Home, HomeOutputs};
-use crate::mail::{
-    Appended, Code, EdgeId, Letter, PartitionId, Publication, PublishRefusal, Reply,
-};
+use super::{Caller, Home, HomeOutputs};
+use crate::mail::{Appended, Code, Letter, PartitionId, Publication, PublishRefusal, Reply};
 use crate::position::Position;
 use log::{
     AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, RecordView,
@@ -21,34 +22,31 @@ use wire::native::Attributes;
 const SEGMENT_AGE_PART: u64 = 8;
 
 /// What has been appended.
-struct Placed {
-    local: u32,
-    topic: u32,
-    offset: u64,
-    record: Slice,
+pub(super) struct Placed {
+    pub local: u32,
+    pub topic: u32,
+    pub offset: u64,
+    pub record: Slice,
 }
 
-/// What became of a publication.
+/// What becomes of a publication.
 enum Outcome {
     /// It has been appended.
-    Placed(Position, Placed),
-    /// It had been appended before, here.
-    Duplicate(Position),
+    Placed(Placed),
+    /// It had been appended before, in this partition and at this offset.
+    Duplicate(u32, u64),
+    /// It, or what it repeats, is staged, and answered later.
+    Waits,
 }
 
-impl Outcome {
-    fn answer(&self) -> Appended {
-        match *self {
-            Outcome::Placed(position, _) => Appended {
-                position,
-                duplicate: false,
-            },
-            Outcome::Duplicate(position) => Appended {
-                position,
-                duplicate: true,
-            },
-        }
-    }
+/// A publication that nothing speaks against but room.
+pub(super) struct Checked<'a> {
+    pub local: u32,
+    pub flags: Flags,
+    attributes: RecordAttributes<'a>,
+    pub record_bytes: u64,
+    /// It becomes the topic's retained message.
+    pub retains: bool,
 }
 
 impl Home {
@@ -59,7 +57,7 @@ impl Home {
     pub(super) fn publish(
         &mut self,
         now_ms: u64,
-        from: EdgeId,
+        from: Caller,
         partition: PartitionId,
         rule: u16,
         reply: Option<Reply>,
@@ -67,42 +65,41 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        let placed = self.place(now_ms, partition, rule, publication, memory, out);
-        if let Some(reply) = reply {
-            let result = placed
-                .as_ref()
-                .map_err(|refusal| *refusal)
-                .map(Outcome::answer);
-            out.post(from, Letter::Published { reply, result });
-        }
-        match placed {
-            Ok(Outcome::Placed(_, placed)) => {
-                self.statistics.published += 1;
-                self.fan_out(
-                    placed.topic,
-                    placed.local,
-                    placed.offset,
-                    &placed.record,
-                    out,
-                );
+        match self.place(
+            now_ms,
+            from,
+            partition,
+            rule,
+            reply,
+            publication,
+            memory,
+            out,
+        ) {
+            Ok(Outcome::Placed(placed)) => self.published(from, reply, &placed, out),
+            Ok(Outcome::Duplicate(local, offset)) => {
+                self.repeated(from, reply, local, offset, out);
             }
-            Ok(Outcome::Duplicate(_)) => self.statistics.duplicates += 1,
-            Err(refusal) => self.statistics.refused.count(refusal.code),
+            Ok(Outcome::Waits) => {}
+            Err(refusal) => self.refuse_publication(from, reply, refusal, out),
         }
     }
 
-    /// Appends a publication, unless it has been appended before.
+    /// Appends or stages a publication, unless that has been done before.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
     fn place(
         &mut self,
         now_ms: u64,
+        from: Caller,
         partition: PartitionId,
         rule: u16,
+        reply: Option<Reply>,
         publication: &Publication,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) -> Result<Outcome, PublishRefusal> {
         let local = self.local(partition).ok_or(Code::Internal)?;
         let HomePartition { epoch, ref log, .. } = self.partitions[local as usize];
+        let head = log.head();
         if publication
             .expected_epoch
             .is_some_and(|expected| expected != epoch)
@@ -111,7 +108,7 @@ impl Home {
                 code: Code::EpochMismatch,
                 present: Some(Position {
                     epoch,
-                    offset: log.head(),
+                    offset: head,
                 }),
             });
         }
@@ -119,19 +116,29 @@ impl Home {
         if !names.is_empty()
             && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, &names)?
         {
+            if offset > head {
+                self.wait_for_staged(local, &publication.topic, offset, from, reply)?;
+                return Ok(Outcome::Waits);
+            }
             self.check_repetition(local, &publication.topic, offset)?;
-            return Ok(Outcome::Duplicate(Position { epoch, offset }));
+            return Ok(Outcome::Duplicate(local, offset));
         }
-        let placed = self.append(now_ms, local, rule, publication, memory, out)?;
-        let position = Position {
-            epoch,
-            offset: placed.offset,
+        let checked = self.check(local, rule, publication)?;
+        let (outcome, offset) = match self.is_durable(local) {
+            true => {
+                let offset = self.stage(now_ms, from, reply, publication, &checked, out)?;
+                (Outcome::Waits, offset)
+            }
+            false => {
+                let placed = self.append(now_ms, publication, &checked, memory, out)?;
+                let offset = placed.offset;
+                (Outcome::Placed(placed), offset)
+            }
         };
         if !names.is_empty() {
-            self.dedup
-                .note(self.steady.ms, local, &names, placed.offset);
+            self.dedup.note(self.steady.ms, local, &names, offset);
         }
-        Ok(Outcome::Placed(position, placed))
+        Ok(outcome)
     }
 
     /// A producer that gives a sequence to publications of two topics would lose the second without a word.
@@ -146,15 +153,82 @@ impl Home {
         }
     }
 
-    fn append(
+    /// The record lies in the log: acknowledges it and sends it to everybody with interest.
+    pub(super) fn published(
         &mut self,
-        now_ms: u64,
+        from: Caller,
+        reply: Option<Reply>,
+        placed: &Placed,
+        out: &mut HomeOutputs,
+    ) {
+        self.acknowledge(from, reply, placed.local, placed.offset, false, out);
+        self.statistics.published += 1;
+        self.fan_out(
+            placed.topic,
+            placed.local,
+            placed.offset,
+            &placed.record,
+            out,
+        );
+    }
+
+    /// It had been published before, at this offset.
+    pub(super) fn repeated(
+        &mut self,
+        from: Caller,
+        reply: Option<Reply>,
+        local: u32,
+        offset: u64,
+        out: &mut HomeOutputs,
+    ) {
+        self.acknowledge(from, reply, local, offset, true, out);
+        self.statistics.duplicates += 1;
+    }
+
+    fn acknowledge(
+        &mut self,
+        from: Caller,
+        reply: Option<Reply>,
+        local: u32,
+        offset: u64,
+        duplicate: bool,
+        out: &mut HomeOutputs,
+    ) {
+        self.consumed(from);
+        if let Some(reply) = reply {
+            let position = Position {
+                epoch: self.partitions[local as usize].epoch,
+                offset,
+            };
+            let result = Ok(Appended {
+                position,
+                duplicate,
+            });
+            out.post(from.edge, Letter::Published { reply, result });
+        }
+    }
+
+    pub(super) fn refuse_publication(
+        &mut self,
+        from: Caller,
+        reply: Option<Reply>,
+        refusal: PublishRefusal,
+        out: &mut HomeOutputs,
+    ) {
+        self.consumed(from);
+        self.statistics.refused.count(refusal.code);
+        if let Some(reply) = reply {
+            let result = Err(refusal);
+            out.post(from.edge, Letter::Published { reply, result });
+        }
+    }
+
+    fn check<'a>(
+        &self,
         local: u32,
         rule: u16,
-        publication: &Publication,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> Result<Placed, Code> {
+        publication: &'a Publication,
+    ) -> Result<Checked<'a>, Code> {
         let rule = self
             .settings
             .rules
@@ -167,29 +241,21 @@ impl Home {
         if payload_bytes > u64::from(limit) {
             return Err(Code::MessageTooLarge);
         }
-        let name = &publication.topic;
-        let known = self.interests.topics.find(name, local);
+        let share = &self.shares[self.partitions[local as usize].share];
+        if share.disk.as_ref().is_some_and(|disk| !disk.is_available) {
+            return Err(Code::LogUnavailable);
+        }
+        let known = self.interests.topics.find(&publication.topic, local);
         if known.is_none() && self.is_full_of_topics() {
             return Err(Code::TopicsFull);
         }
-        let share = &self.shares[self.partitions[local as usize].share];
         let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
         let record_bytes = attributes.fields_bytes + (RECORD_HEADER_BYTES as u64) + payload_bytes;
         let retains = publication.retain && payload_bytes > 0;
         if retains {
-            let before = known.map_or(0, |topic| self.retained_bytes_of(topic));
-            if share.retained_bytes - before + record_bytes > share.retained_bytes_max {
+            let before = known.map_or(0, |topic| self.retained_bytes_expected(topic));
+            if share.retained_bytes_expected() - before + record_bytes > share.retained_bytes_max {
                 return Err(Code::RetainedFull);
-            }
-        }
-        let needed = record_bytes + SEGMENT_HEADER_BYTES as u64;
-        if needed > share.bytes_max {
-            return Err(Code::LogFull);
-        }
-        let share = self.partitions[local as usize].share;
-        while self.shares[share].bytes + needed > self.shares[share].bytes_max {
-            if !self.evict_oldest(share, memory, out) {
-                return Err(Code::LogFull);
             }
         }
         let mut flags = Flags::NONE;
@@ -199,8 +265,31 @@ impl Home {
         if std::str::from_utf8(&publication.payload).is_ok() {
             flags = flags.with(Flags::TEXT);
         }
+        Ok(Checked {
+            local,
+            flags,
+            attributes,
+            record_bytes,
+            retains,
+        })
+    }
+
+    /// Appends to a log in memory, making room for it.
+    fn append(
+        &mut self,
+        now_ms: u64,
+        publication: &Publication,
+        checked: &Checked<'_>,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> Result<Placed, Code> {
+        let share = self.partitions[checked.local as usize].share;
+        let needed = checked.record_bytes + SEGMENT_HEADER_BYTES as u64;
+        if !self.make_room(share, needed, memory, out) {
+            return Err(Code::LogFull);
+        }
         let placed = loop {
-            match self.append_once(now_ms, local, publication, &attributes, flags, memory) {
+            match self.append_once(now_ms, publication, checked, memory) {
                 Ok(placed) => break placed,
                 // The port may bound more than this log; its oldest segment is what would go next anyway. But nothing
                 // goes for a record that could not be taken even then.
@@ -211,7 +300,11 @@ impl Home {
             }
         };
         if publication.retain {
-            self.retain(placed.topic, share, retains.then_some(&placed.record));
+            self.retain(
+                placed.topic,
+                share,
+                checked.retains.then_some(&placed.record),
+            );
         }
         Ok(placed)
     }
@@ -220,12 +313,11 @@ impl Home {
     fn append_once(
         &mut self,
         now_ms: u64,
-        local: u32,
         publication: &Publication,
-        attributes: &RecordAttributes<'_>,
-        flags: Flags,
+        checked: &Checked<'_>,
         memory: &mut dyn Memory,
     ) -> Result<Placed, Code> {
+        let local = checked.local;
         let known = self.interests.topics.find(&publication.topic, local);
         let topic = match known {
             Some(topic) => topic,
@@ -236,39 +328,10 @@ impl Home {
             .topics
             .get(topic)
             .map_or(0, |topic| topic.last());
-        let partition = &mut self.partitions[local as usize];
-        let share = &mut self.shares[partition.share];
-        let steady_ms = self.steady.ms;
-        let age = steady_ms.saturating_sub(partition.active_since);
-        if age > share.age_max_ms / SEGMENT_AGE_PART {
-            partition.log.seal();
-        }
-        let (segments, bytes) = (partition.log.segments(), partition.log.bytes());
-        let record = NewRecord {
-            topic,
-            prev,
-            time_ms: now_ms,
-            flags,
-            content_type: attributes.content_type.map(str::as_bytes),
-            tags: &attributes.tags,
-            producer: publication.producer.as_ref().map(|stamp| Producer {
-                id: &stamp.id,
-                sequence: stamp.sequence,
-            }),
-            idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
-            payload: &publication.payload,
-        };
-        let appended = partition.log.append(memory, None, &record);
-        if partition.log.segments() > segments {
-            partition.ages.push_back(steady_ms);
-            partition.active_since = steady_ms;
-        }
-        share.bytes += (partition.log.bytes() - bytes) as u64;
+        let record = checked.record(now_ms, topic, prev, publication);
+        let appended = self.hold(local, |log| log.append(memory, None, &record));
         match appended {
             Ok(appended) => {
-                if let Some(newest) = partition.ages.back_mut() {
-                    *newest = steady_ms;
-                }
                 if let Some(topic) = self.interests.topics.get_mut(topic) {
                     topic.set_last(appended.offset);
                 }
@@ -283,14 +346,37 @@ impl Home {
                 if known.is_none() {
                     self.interests.topics.remove(topic);
                 }
-                Err(match error {
-                    AppendError::Memory(_) => Code::MemoryFull,
-                    AppendError::FieldsTooLong => Code::TooManyTags,
-                    AppendError::RecordTooLong => Code::MessageTooLarge,
-                    AppendError::Offset { .. } | AppendError::Prev => Code::Internal,
-                })
+                Err(code_of(error))
             }
         }
+    }
+
+    /// Appends to the memory of a partition, and notes what that takes and since when.
+    pub(super) fn hold(
+        &mut self,
+        local: u32,
+        append: impl FnOnce(&mut log::Partition) -> Result<log::Appended, AppendError>,
+    ) -> Result<log::Appended, AppendError> {
+        let partition = &mut self.partitions[local as usize];
+        let share = &mut self.shares[partition.share];
+        let steady_ms = self.steady.ms;
+        let age = steady_ms.saturating_sub(partition.active_since);
+        if age > share.age_max_ms / SEGMENT_AGE_PART {
+            partition.log.seal();
+        }
+        let (segments, bytes) = (partition.log.segments(), partition.log.bytes());
+        let appended = append(&mut partition.log);
+        if partition.log.segments() > segments {
+            partition.ages.push_back(steady_ms);
+            partition.active_since = steady_ms;
+        }
+        share.bytes += (partition.log.bytes() - bytes) as u64;
+        if appended.is_ok()
+            && let Some(newest) = partition.ages.back_mut()
+        {
+            *newest = steady_ms;
+        }
+        appended
     }
 
     pub(super) fn is_full_of_topics(&self) -> bool {
@@ -311,7 +397,7 @@ impl Home {
     }
 
     /// Replaces the retained message by a copy of the record, or removes it. The copy lets the segment go.
-    fn retain(&mut self, topic: u32, share: usize, record: Option<&Slice>) {
+    pub(super) fn retain(&mut self, topic: u32, share: usize, record: Option<&Slice>) {
         let before = self.retained_bytes_of(topic);
         let Some(entry) = self.interests.topics.get_mut(topic) else {
             return;
@@ -326,14 +412,7 @@ impl Home {
         share.retained_bytes = share.retained_bytes - before + after;
     }
 
-    /// Memory that the segments of a log take here.
-    fn allocated_bytes(&self, share: usize) -> u64 {
-        let partitions = self.shares[share].partitions.clone();
-        let logs = partitions.map(|local| &self.partitions[local as usize].log);
-        logs.map(|log| log.allocated_bytes() as u64).sum()
-    }
-
-    fn retained_bytes_of(&self, topic: u32) -> u64 {
+    pub(super) fn retained_bytes_of(&self, topic: u32) -> u64 {
         let place = self
             .interests
             .topics
@@ -343,104 +422,49 @@ impl Home {
             .get(place)
             .map_or(0, |record| record.len() as u64)
     }
+}
 
-    /// Evicts the segment of a log that has been quiet for longest. False if there is none.
-    fn evict_oldest(
-        &mut self,
-        share: usize,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
-        let age_of = |local: &u32| self.partitions[*local as usize].ages.front().copied();
-        let oldest = self.shares[share]
-            .partitions
-            .clone()
-            .filter_map(|local| Some((age_of(&local)?, local)))
-            .min();
-        oldest.is_some_and(|(_, local)| self.evict_segment(local, memory, out))
-    }
-
-    fn evict_segment(
-        &mut self,
-        local: u32,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
-        let partition = &mut self.partitions[local as usize];
-        let Some(evicted) = partition.log.evict_oldest_segment(memory) else {
-            return false;
-        };
-        partition.ages.pop_front();
-        self.shares[partition.share].bytes -= evicted.bytes as u64;
-        self.dedup.evicted(local, evicted.last);
-        self.statistics.evicted_segments += 1;
-        self.statistics.evicted_records += evicted.last - evicted.first + 1;
-        for topic in evicted.topics() {
-            self.forget_if_idle(topic, out);
+impl Checked<'_> {
+    /// The record of the publication.
+    pub fn record<'a>(
+        &'a self,
+        now_ms: u64,
+        topic: u32,
+        prev: u64,
+        publication: &'a Publication,
+    ) -> NewRecord<'a> {
+        NewRecord {
+            topic,
+            prev,
+            time_ms: now_ms,
+            flags: self.flags,
+            content_type: self.attributes.content_type.map(str::as_bytes),
+            tags: &self.attributes.tags,
+            producer: publication.producer.as_ref().map(|stamp| Producer {
+                id: &stamp.id,
+                sequence: stamp.sequence,
+            }),
+            idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
+            payload: &publication.payload,
         }
-        true
-    }
-
-    /// Evicts what is too old, at most `segments_max` segments. True if there is more.
-    pub(super) fn evict_expired(
-        &mut self,
-        segments_max: usize,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
-        let mut left = segments_max;
-        for local in 0..self.partitions.len() as u32 {
-            while self
-                .expiry_of(local)
-                .is_some_and(|expiry| expiry <= self.steady.ms)
-            {
-                if left == 0 {
-                    return true;
-                }
-                left -= 1;
-                self.evict_segment(local, memory, out);
-            }
-        }
-        false
-    }
-
-    /// When the oldest segment of a partition is to be evicted; steady milliseconds.
-    pub(super) fn expiry_of(&self, local: u32) -> Option<u64> {
-        let partition = &self.partitions[local as usize];
-        let age_max_ms = self.shares[partition.share].age_max_ms;
-        Some(
-            partition
-                .ages
-                .front()?
-                .saturating_add(age_max_ms)
-                .saturating_add(1),
-        )
-    }
-
-    /// Forgets a topic that nobody subscribes to by name and of which nothing is kept.
-    pub(super) fn forget_if_idle(&mut self, topic: u32, out: &mut HomeOutputs) {
-        let Some(entry) = self.interests.topics.get(topic) else {
-            return;
-        };
-        let last = entry.last();
-        let local = entry.partition as usize;
-        let is_kept = entry.retained != NONE || last >= self.partitions[local].oldest();
-        if is_kept || self.interests.is_subscribed(topic) {
-            return;
-        }
-        self.interests.drop_all(topic, out);
-        self.interests.topics.remove(topic);
-        let partition = &mut self.partitions[local];
-        partition.forgotten_through = partition.forgotten_through.max(last);
-        self.statistics.forgotten += 1;
     }
 }
 
-/// The optional fields of the record, as far as they have to be taken apart.
+/// What a publisher is told.
+pub(super) fn code_of(error: AppendError) -> Code {
+    match error {
+        AppendError::Memory(_) => Code::MemoryFull,
+        AppendError::FieldsTooLong => Code::TooManyTags,
+        AppendError::RecordTooLong => Code::MessageTooLarge,
+        AppendError::Offset { .. } | AppendError::Prev => Code::Internal,
+    }
+}
+
+/// Content type and tags as the record keeps them.
 struct RecordAttributes<'a> {
     content_type: Option<&'a str>,
     tags: Vec<(&'a [u8], &'a [u8])>,
-    /// What all optional fields take of the record.
+    /// What they take of the record.
     fields_bytes: u64,
 }
 
@@ -460,14 +484,7 @@ impl<'a> RecordAttributes<'a> {
         let of_type = attributes
             .content_type
             .map(|text| FIELD_HEADER_BYTES + text.len());
-        let of_producer = publication
-            .producer
-            .as_ref()
-            .map(|stamp| FIELD_HEADER_BYTES + size_of::<u64>() + stamp.id.len());
-        let of_key = (!publication.idempotency_key.is_empty())
-            .then(|| FIELD_HEADER_BYTES + publication.idempotency_key.len());
-        let of_names = of_producer.into_iter().chain(of_key);
-        let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
+        let fields_bytes = of_tags.chain(of_type).sum::<usize>() as u64;
         Some(RecordAttributes {
             content_type: attributes.content_type,
             tags,

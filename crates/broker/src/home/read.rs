@@ -1,31 +1,24 @@
-//! Pages: for subscriptions that replay or lag, and of a topic's history.
+//! Pages for subscriptions that replay or lag.
 //!
 //! The limits of a rule (`history_messages_max`, `history_age_max_ms`) bound what a *start* and a history request may
 //! reach back to. A page for a subscription that has begun is bounded by eviction only: a client that stalled has been
 //! promised the stream from its position, and takes all of it that the log still holds.
+//!
+//! Of a log on disk, memory is asked first, and the disk only for what lies before it. A page from the disk is never the
+//! last one: the next begins where it ends, and in the end memory says that the subscription has caught up.
 
-use super::{Home, HomeOutputs};
-use crate::mail::{
-    Code, EdgeId, Gap, GapReason, HistoryPage, Letter, PageLimits, PartitionId, ReadMode, Reply,
-    SubscriptionKey,
-};
-use crate::position::{Position, Standing};
+use super::recovery::{Asking, DiskPage, Question};
+use super::{Caller, Home, HomeOutputs};
+use crate::disk::DiskQuery;
+use crate::mail::{Gap, GapReason, Letter, PageLimits, ReadMode, SubscriptionKey};
 use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
 
-/// What of a topic's history is asked for.
+/// A page that a subscription asks for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HistoryQuery {
-    pub partition: PartitionId,
-    pub rule: u16,
-    pub beyond: Option<Position>,
-    pub reverse: bool,
-    pub limits: PageLimits,
-}
-
-/// What of a topic a subscription asks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadQuery {
+pub(super) struct Reading {
+    pub index: u32,
+    pub subscription: SubscriptionKey,
     pub after: u64,
     pub mode: ReadMode,
     pub limits: PageLimits,
@@ -34,29 +27,25 @@ pub(super) struct ReadQuery {
 impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt with. An index that
     /// stands for nothing belongs to a subscription that has gone, and nobody waits.
-    pub(super) fn read(
-        &mut self,
-        from: EdgeId,
-        index: u32,
-        subscription: SubscriptionKey,
-        query: ReadQuery,
-        out: &mut HomeOutputs,
-    ) {
-        self.statistics.pages_read += 1;
-        let ReadQuery {
+    pub(super) fn read(&mut self, from: Caller, reading: Reading, out: &mut HomeOutputs) {
+        let Reading {
+            index,
+            subscription,
             after,
             mode,
             mut limits,
-        } = query;
-        let Some((topic, _)) = self.interests.edges[usize::from(from)].indexed(index) else {
-            return;
-        };
-        let Some(entry) = self.interests.topics.get(topic) else {
-            return;
+        } = reading;
+        self.statistics.pages_read += 1;
+        let edge = usize::from(from.edge);
+        let known = self.interests.edges[edge]
+            .indexed(index)
+            .and_then(|(topic, _)| Some((topic, self.interests.topics.get(topic)?)));
+        let Some((topic, entry)) = known else {
+            return self.consumed(from);
         };
         let (local, last) = (entry.partition, entry.last());
-        self.settle_stream(from, local, out);
-        let settled = self.partitions[local as usize].stream_position(usize::from(from));
+        self.settle_stream(from.edge, local, out);
+        let settled = self.partitions[local as usize].stream_position(edge);
         if after > settled {
             // The client knows more than this stream has carried: the edge drops what it has, until the stream has
             // come so far.
@@ -68,8 +57,8 @@ impl Home {
                 through: after,
                 caught_up: true,
             };
-            out.post(from, page);
-            return;
+            self.consumed(from);
+            return out.post(from.edge, page);
         }
         let newest = match mode {
             ReadMode::Replay => None,
@@ -84,13 +73,24 @@ impl Home {
                 through: settled,
                 caught_up: true,
             };
-            out.post(from, page);
-            return;
+            self.consumed(from);
+            return out.post(from.edge, page);
         }
         // The page of the newest record is that of all records behind the one before it.
         let begin = newest.map_or(after, |newest| newest - 1);
         if mode == ReadMode::Newest {
             limits.records_max = 1;
+        }
+        if let Some(through) = self.on_disk_through(topic, begin) {
+            let through = through.min(settled);
+            let query = DiskQuery::Page {
+                topic: self.name_of(topic),
+                after: begin,
+                through,
+                limits,
+            };
+            let question = Question::Page(reading, through);
+            return self.park(from, local, Asking { question, query }, out);
         }
         let mut records = Vec::new();
         let page = self.page(local, topic, last, begin, limits, &mut records);
@@ -101,14 +101,13 @@ impl Home {
             to: gap.to.min(settled),
             ..gap
         });
-        let (gap, skipped) = match mode {
-            ReadMode::Newest if !records.is_empty() => (None, missing.map(|gap| gap.to)),
-            _ => (missing, None),
-        };
+        let (gap, skipped) = left_out(mode, missing, &records);
         self.statistics.gaps += u64::from(gap.is_some());
+        self.recovery.charge(&records);
+        self.consumed(from);
         let through = if caught_up { settled } else { page.through };
         out.post(
-            from,
+            from.edge,
             Letter::Page {
                 subscription,
                 gap,
@@ -120,8 +119,45 @@ impl Home {
         );
     }
 
-    /// The topic's newest record after `after` and not beyond `settled`; that of a stream that does not lag may have
-    /// been evicted.
+    /// The disk has read records in (`reading.after`, `through`]. There was one at `through`, or memory would not have
+    /// asked; so what is not there now is lost.
+    pub(super) fn page_from_disk(
+        &mut self,
+        from: Caller,
+        local: u32,
+        reading: Reading,
+        through: u64,
+        mut page: DiskPage,
+        out: &mut HomeOutputs,
+    ) {
+        cut_at_break(&mut page);
+        let after = reading.after;
+        let to = page.first_prev.unwrap_or(through);
+        let missing = (to > after).then(|| Gap {
+            from: after,
+            to,
+            reason: self.reason_of_loss(local, to, page.damaged),
+        });
+        let (gap, skipped) = left_out(reading.mode, missing, &page.records);
+        self.statistics.gaps += u64::from(gap.is_some());
+        self.recovery.charge(&page.records);
+        self.consumed(from);
+        let through = page.records.last().map_or(through, offset_of);
+        out.post(
+            from.edge,
+            Letter::Page {
+                subscription: reading.subscription,
+                gap,
+                skipped,
+                records: page.records,
+                through,
+                caught_up: false,
+            },
+        );
+    }
+
+    /// The topic's newest record after `after` and not beyond `settled`. That of a stream that lags may have left memory:
+    /// then the newest that the disk can have, if there is one.
     fn newest_within(
         &self,
         local: u32,
@@ -140,123 +176,34 @@ impl Home {
                 let log = &self.partitions[local as usize].log;
                 let mut records = Vec::new();
                 log.read_topic_back(topic, last, settled + 1, limits, &mut records);
-                records.first().map(offset_of)
+                let in_memory = records.first().map(offset_of);
+                in_memory.or_else(|| self.on_disk_through(topic, after))
             }
         };
         newest.filter(|&newest| newest > after)
     }
 
-    pub(super) fn history(
-        &mut self,
-        now_ms: u64,
-        from: EdgeId,
-        name: &Slice,
-        reply: Reply,
-        query: HistoryQuery,
-        out: &mut HomeOutputs,
-    ) {
-        self.statistics.histories_read += 1;
-        let result = match self.local(query.partition) {
-            Some(local) => Ok(self.history_page(now_ms, local, name, query)),
-            None => Err(Code::Internal),
-        };
-        out.post(from, Letter::History { reply, result });
+    /// Up to where the disk may have records of the topic after `after` that memory has not; none if it has nothing
+    /// to add.
+    pub(super) fn on_disk_through(&self, topic: u32, after: u64) -> Option<u64> {
+        let entry = self.interests.topics.get(topic)?;
+        let partition = &self.partitions[entry.partition as usize];
+        if !partition.is_durable || after.saturating_add(1) >= partition.oldest() {
+            return None;
+        }
+        let through = self.prev_after(topic, after).unwrap_or(entry.last());
+        (through > after && through >= partition.disk_floor).then_some(through)
     }
 
-    fn history_page(
-        &self,
-        now_ms: u64,
-        local: u32,
-        name: &Slice,
-        query: HistoryQuery,
-    ) -> HistoryPage {
-        let partition = &self.partitions[local as usize];
-        let (epoch, head) = (partition.epoch, partition.log.head());
-        let standing = query.beyond.map(|position| position.standing(epoch, head));
-        let lost = match standing {
-            None | Some(Standing::After(_)) => None,
-            Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),
-            Some(Standing::BeyondHead) => Some(GapReason::BeyondHead),
-        };
-        let beyond = match standing {
-            Some(Standing::After(offset)) => Some(offset),
-            _ => None,
-        };
-        let topic = self.interests.topics.find(name, local);
-        let last = topic
-            .and_then(|topic| self.interests.topics.get(topic))
-            .map_or(partition.forgotten_through, |topic| topic.last());
-        let oldest = topic.and_then(|topic| {
-            Some((
-                topic,
-                self.oldest_served(now_ms, topic, query.rule, u32::MAX)?,
-            ))
-        });
-        let mut records = Vec::new();
-        if query.reverse {
-            let before = beyond.unwrap_or(u64::MAX);
-            let mut more = false;
-            if let Some((topic, oldest)) = oldest {
-                let limits = log_limits(query.limits);
-                partition
-                    .log
-                    .read_topic_back(topic, last, before, limits, &mut records);
-                records.truncate(records.partition_point(|record| offset_of(record) >= oldest));
-                more = records
-                    .last()
-                    .is_some_and(|record| offset_of(record) > oldest);
-            }
-            let gap = lost.map(|reason| Gap {
-                from: 0,
-                to: head,
-                reason,
-            });
-            return HistoryPage {
-                epoch,
-                head,
-                gap,
-                records,
-                more,
-                reverse: true,
-            };
-        }
-        let after = beyond.unwrap_or(0);
-        let page = match oldest {
-            Some((topic, oldest)) => {
-                let after = after.max(oldest - 1);
-                self.page(local, topic, last, after, query.limits, &mut records)
-            }
-            None => TopicPage {
-                through: after,
-                complete: true,
-                first_prev: None,
-            },
-        };
-        let gap = match lost {
-            Some(reason) => Some(Gap {
-                from: 0,
-                to: page.first_prev.unwrap_or(head),
-                reason,
-            }),
-            None => beyond.and_then(|after| {
-                let gap = gap_between(after, &page, last, GapReason::Evicted)?;
-                Some(Gap {
-                    reason: self.reason_of_gap(local, gap.to),
-                    ..gap
-                })
-            }),
-        };
-        HistoryPage {
-            epoch,
-            head,
-            gap,
-            records,
-            more: !page.complete,
-            reverse: false,
+    /// Why records up to `to` are not on the disk.
+    pub(super) fn reason_of_loss(&self, local: u32, to: u64, damaged: bool) -> GapReason {
+        match damaged && to >= self.partitions[local as usize].disk_floor {
+            true => GapReason::Damaged,
+            false => GapReason::Evicted,
         }
     }
 
-    fn page(
+    pub(super) fn page(
         &self,
         local: u32,
         topic: u32,
@@ -268,10 +215,63 @@ impl Home {
         let log = &self.partitions[local as usize].log;
         log.read_topic(topic, last, after, log_limits(limits), records)
     }
+
+    /// `prev` of the first record of the topic after `offset` that is in memory.
+    pub(super) fn prev_after(&self, topic: u32, offset: u64) -> Option<u64> {
+        let entry = self.interests.topics.get(topic)?;
+        let limits = PageLimits {
+            records_max: 1,
+            bytes_max: 0,
+        };
+        let (local, last) = (entry.partition, entry.last());
+        self.page(local, topic, last, offset, limits, &mut Vec::new())
+            .first_prev
+    }
+
+    pub(super) fn name_of(&self, topic: u32) -> Slice {
+        Slice::copy_of(self.interests.topics.name(topic))
+    }
+}
+
+/// What lies before the first record of a page is left out on purpose where only the newest is wanted.
+fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<Gap>, Option<u64>) {
+    match mode {
+        ReadMode::Newest if !records.is_empty() => (None, missing.map(|gap| gap.to)),
+        _ => (missing, None),
+    }
+}
+
+/// Ends a page where records between two of it are lost, so that its reader is told of them when it asks for the next.
+/// True if something was cut off.
+pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
+    let follows = |pair: &[Slice]| {
+        let (one, two) = (offset_of(&pair[0]), offset_of(&pair[1]));
+        let (older, newer) = if one < two {
+            (one, &pair[1])
+        } else {
+            (two, &pair[0])
+        };
+        RecordView::parse(newer).is_some_and(|newer| newer.prev() <= older)
+    };
+    let whole = page
+        .records
+        .windows(2)
+        .position(|pair| !follows(pair))
+        .map(|place| place + 1);
+    if let Some(whole) = whole {
+        page.records.truncate(whole);
+        page.complete = false;
+    }
+    whole.is_some()
 }
 
 /// What lies between `after` and the first record of a page: up to that one's `prev`, or to the topic's last.
-fn gap_between(after: u64, page: &TopicPage, last: u64, reason: GapReason) -> Option<Gap> {
+pub(super) fn gap_between(
+    after: u64,
+    page: &TopicPage,
+    last: u64,
+    reason: GapReason,
+) -> Option<Gap> {
     let to = page.first_prev.unwrap_or(last);
     (to > after).then_some(Gap {
         from: after,
@@ -280,13 +280,13 @@ fn gap_between(after: u64, page: &TopicPage, last: u64, reason: GapReason) -> Op
     })
 }
 
-fn log_limits(limits: PageLimits) -> log::PageLimits {
+pub(super) fn log_limits(limits: PageLimits) -> log::PageLimits {
     log::PageLimits {
         records_max: limits.records_max as usize,
         bytes_max: limits.bytes_max as usize,
     }
 }
 
-fn offset_of(record: &Slice) -> u64 {
+pub(super) fn offset_of(record: &Slice) -> u64 {
     RecordView::parse(record).map_or(0, |record| record.offset())
 }

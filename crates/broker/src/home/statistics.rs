@@ -55,6 +55,18 @@ pub struct HomeStatistics {
     pub pages_read: u64,
     /// Pages of history read.
     pub histories_read: u64,
+    /// Publications that wait for a disk.
+    pub staged: u64,
+    /// Logs on disk that take no publications at present.
+    pub logs_unavailable: u64,
+    /// Durable records that memory had no room for.
+    pub uncached: u64,
+    /// Questions to disks.
+    pub disk_reads: u64,
+    /// Requests that wait for a disk to answer.
+    pub disk_reads_waiting: u64,
+    /// Pages that wait for their turn.
+    pub pages_waiting: u64,
 }
 
 /// What a home refused, by reason.
@@ -80,6 +92,8 @@ pub struct HomeRefusals {
     pub out_of_order: u64,
     /// Publications for another epoch.
     pub epoch_mismatch: u64,
+    /// The log's disk takes nothing, or could not be read.
+    pub log_unavailable: u64,
     /// Anything else.
     pub other: u64,
 }
@@ -91,6 +105,7 @@ impl HomeRefusals {
             Code::FiltersFull => &mut self.filters_full,
             Code::RetainedFull => &mut self.retained_full,
             Code::LogFull => &mut self.log_full,
+            Code::LogUnavailable => &mut self.log_unavailable,
             Code::MemoryFull => &mut self.memory_full,
             Code::MessageTooLarge => &mut self.message_too_large,
             Code::ProducersFull => &mut self.producers_full,
@@ -108,6 +123,7 @@ impl HomeRefusals {
             + self.filters_full
             + self.retained_full
             + self.log_full
+            + self.log_unavailable
             + self.memory_full
             + self.message_too_large
             + self.producers_full
@@ -145,6 +161,12 @@ impl std::ops::AddAssign for HomeStatistics {
         self.stream_gaps += other.stream_gaps;
         self.pages_read += other.pages_read;
         self.histories_read += other.histories_read;
+        self.staged += other.staged;
+        self.logs_unavailable += other.logs_unavailable;
+        self.uncached += other.uncached;
+        self.disk_reads += other.disk_reads;
+        self.disk_reads_waiting += other.disk_reads_waiting;
+        self.pages_waiting += other.pages_waiting;
     }
 }
 
@@ -154,6 +176,7 @@ impl std::ops::AddAssign for HomeRefusals {
         self.filters_full += other.filters_full;
         self.retained_full += other.retained_full;
         self.log_full += other.log_full;
+        self.log_unavailable += other.log_unavailable;
         self.memory_full += other.memory_full;
         self.message_too_large += other.message_too_large;
         self.producers_full += other.producers_full;

@@ -7,13 +7,39 @@
 //!
 //! A lagging stream carries all that the log holds after `settled`, whatever history would serve, so a gap never
 //! reaches beyond it.
+//!
+//! Of a log on disk, memory may not hold the record at which a start begins; then the disk is asked for its `prev`, and
+//! everything else is found when the answer comes.
 
+use super::recovery::{Asking, Question};
 use super::topics::NONE;
-use super::{Home, HomeOutputs};
-use crate::mail::{Code, EdgeId, Gap, GapReason, Letter, PartitionId, Start, SubscriptionKey};
+use super::{Caller, Home, HomeOutputs};
+use crate::disk::DiskQuery;
+use crate::mail::{Code, Gap, GapReason, Letter, PartitionId, Start, SubscriptionKey};
 use crate::position::Standing;
-use log::{PageLimits, RecordView};
+use log::RecordView;
 use stdx::chunk::Slice;
+
+/// A subscription that wants to begin.
+#[derive(Clone, Debug)]
+pub(super) struct Subscribing {
+    pub partition: PartitionId,
+    pub rule: u16,
+    pub topic: Slice,
+    pub subscription: SubscriptionKey,
+    pub start: Start,
+}
+
+/// What the disk has said of where it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// It has not been asked.
+    Nothing,
+    /// `prev` of the first record to be served.
+    Prev(u64),
+    /// Up to here no record is served.
+    NothingThrough(u64),
+}
 
 /// What a start amounts to.
 #[derive(Debug, Default)]
@@ -24,78 +50,97 @@ struct Beginning {
     retained: Option<Slice>,
 }
 
+/// The newest records of a topic that its rule serves, as far as memory knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    /// The oldest of them in memory.
+    pub oldest: Option<u64>,
+    /// The disk has older records, the newest of them here, and they may be served too.
+    pub older: Option<u64>,
+}
+
+/// A topic, its rule, and the moment.
+#[derive(Clone, Copy)]
+struct Place {
+    now_ms: u64,
+    topic: u32,
+    rule: u16,
+    settled: u64,
+    found: Found,
+}
+
+/// A start whose first record only the disk can name: the newest so many of the topic, and those after this offset.
+struct OnDisk {
+    count: u32,
+    after: u64,
+}
+
 impl Home {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the fields of the request and the ports of every handler"
-    )]
     pub(super) fn subscribe(
         &mut self,
         now_ms: u64,
-        from: EdgeId,
-        partition: PartitionId,
-        rule: u16,
-        name: &Slice,
-        subscription: SubscriptionKey,
-        start: Start,
+        from: Caller,
+        asked: Subscribing,
+        found: Found,
         out: &mut HomeOutputs,
     ) {
-        let found = self
-            .local(partition)
+        let known = self
+            .local(asked.partition)
             .ok_or(Code::Internal)
-            .and_then(|local| match self.interests.topics.find(name, local) {
-                Some(topic) => Ok((local, topic)),
-                None => Ok((local, self.add_topic(name, local)?)),
-            });
-        let (local, topic) = match found {
-            Ok(found) => found,
+            .and_then(
+                |local| match self.interests.topics.find(&asked.topic, local) {
+                    Some(topic) => Ok((local, topic)),
+                    None => Ok((local, self.add_topic(&asked.topic, local)?)),
+                },
+            );
+        let Subscribing {
+            partition,
+            rule,
+            subscription,
+            start,
+            ..
+        } = asked;
+        let (local, topic) = match known {
+            Ok(known) => known,
             Err(code) => {
+                self.consumed(from);
                 self.statistics.refused.count(code);
-                out.post(from, Letter::Refused { subscription, code });
-                return;
+                return out.post(from.edge, Letter::Refused { subscription, code });
             }
         };
-        self.settle_stream(from, local, out);
-        let settled = self.partitions[local as usize].stream_position(usize::from(from));
-        let last = self
-            .interests
-            .topics
-            .get(topic)
-            .map_or(0, |topic| topic.last());
-        let beginning = match start {
-            Start::Live => Beginning::default(),
-            Start::Since(position) => {
-                let partition = &self.partitions[local as usize];
-                match position.standing(partition.epoch, partition.log.head()) {
-                    Standing::After(offset) => {
-                        self.begin_after(now_ms, topic, rule, offset, settled)
-                    }
-                    Standing::UnknownEpoch => {
-                        self.begin_anew(now_ms, topic, rule, settled, GapReason::UnknownEpoch)
-                    }
-                    Standing::BeyondHead => {
-                        self.begin_anew(now_ms, topic, rule, settled, GapReason::BeyondHead)
-                    }
-                }
+        self.settle_stream(from.edge, local, out);
+        let place = Place {
+            now_ms,
+            topic,
+            rule,
+            settled: self.partitions[local as usize].stream_position(usize::from(from.edge)),
+            found,
+        };
+        let beginning = match self.begin(place, partition, start) {
+            Ok(beginning) => beginning,
+            Err(OnDisk { count, after }) => {
+                let through = self.last_of(topic);
+                let query = self.start_query(now_ms, topic, rule, count, after);
+                let question = Question::Start(asked, through);
+                return self.park(from, local, Asking { question, query }, out);
             }
-            Start::Last(count) => self.begin_with_newest(now_ms, topic, rule, count, settled),
-            Start::Snapshot => self.begin_with_retained(now_ms, topic, rule, settled),
         };
         let is_live = match beginning.after {
             None => true,
-            Some(after) => last <= after && after <= settled,
+            Some(after) => self.last_of(topic) <= after && after <= place.settled,
         };
-        let (index, generation) = self.interests.grant(topic, from);
+        let (index, generation) = self.interests.grant(topic, from.edge);
         self.statistics.gaps += u64::from(beginning.gap.is_some());
+        self.consumed(from);
         out.post(
-            from,
+            from.edge,
             Letter::Granted {
                 subscription,
                 index,
                 generation,
                 partition,
                 epoch: self.partitions[local as usize].epoch,
-                through: beginning.after.unwrap_or(settled),
+                through: beginning.after.unwrap_or(place.settled),
                 replaying: !is_live,
                 gap: beginning.gap,
                 retained: beginning.retained,
@@ -103,32 +148,47 @@ impl Home {
         );
     }
 
-    /// A known position: complete if and only if nothing of the topic after it is missing from what is served.
-    fn begin_after(
+    fn begin(
         &self,
-        now_ms: u64,
-        topic: u32,
-        rule: u16,
-        offset: u64,
-        settled: u64,
-    ) -> Beginning {
-        let Some(entry) = self.interests.topics.get(topic) else {
-            return Beginning::default();
+        place: Place,
+        partition: PartitionId,
+        start: Start,
+    ) -> Result<Beginning, OnDisk> {
+        match start {
+            Start::Live => Ok(Beginning::default()),
+            Start::Since(position) => {
+                let log = self.settings.log_of(partition);
+                let head = self
+                    .local(partition)
+                    .map_or(0, |local| self.partitions[local as usize].log.head());
+                match position.standing(log, partition, head) {
+                    Standing::After(offset) => self.begin_after(place, offset),
+                    Standing::UnknownEpoch => self.begin_anew(place, GapReason::UnknownEpoch),
+                    Standing::BeyondHead => self.begin_anew(place, GapReason::BeyondHead),
+                }
+            }
+            Start::Last(count) => self.begin_with_newest(place, count),
+            Start::Snapshot => self.begin_with_retained(place),
+        }
+    }
+
+    /// A known position: complete if and only if nothing of the topic after it is missing from what is served.
+    fn begin_after(&self, place: Place, offset: u64) -> Result<Beginning, OnDisk> {
+        let complete = Beginning {
+            after: Some(offset),
+            ..Beginning::default()
+        };
+        let Some(entry) = self.interests.topics.get(place.topic) else {
+            return Ok(Beginning::default());
         };
         if entry.last() <= offset {
-            return Beginning {
-                after: Some(offset),
-                ..Beginning::default()
-            };
+            return Ok(complete);
         }
-        let served_prev = self.prev_of_served_after(now_ms, topic, rule, offset);
+        let served_prev = self.served_prev(place, u32::MAX, offset)?;
         let missing_through = served_prev.unwrap_or(entry.last());
-        let to = missing_through.min(settled);
+        let to = missing_through.min(place.settled);
         if to <= offset {
-            return Beginning {
-                after: Some(offset),
-                ..Beginning::default()
-            };
+            return Ok(complete);
         }
         let reason = self.reason_of_gap(entry.partition, to);
         let gap = Some(Gap {
@@ -136,25 +196,18 @@ impl Home {
             to,
             reason,
         });
-        Beginning {
+        Ok(Beginning {
             after: Some(to),
             gap,
             retained: None,
-        }
+        })
     }
 
     /// A position that says nothing about this log: all is a gap up to the oldest served record, or all of it.
-    fn begin_anew(
-        &self,
-        now_ms: u64,
-        topic: u32,
-        rule: u16,
-        settled: u64,
-        reason: GapReason,
-    ) -> Beginning {
-        let served_prev = self.prev_of_served_after(now_ms, topic, rule, 0);
-        let to = served_prev.map_or(settled, |prev| prev.min(settled));
-        Beginning {
+    fn begin_anew(&self, place: Place, reason: GapReason) -> Result<Beginning, OnDisk> {
+        let served_prev = self.served_prev(place, u32::MAX, 0)?;
+        let to = served_prev.map_or(place.settled, |prev| prev.min(place.settled));
+        Ok(Beginning {
             after: Some(to),
             gap: Some(Gap {
                 from: 0,
@@ -162,83 +215,131 @@ impl Home {
                 reason,
             }),
             retained: None,
-        }
+        })
     }
 
-    fn begin_with_newest(
-        &self,
-        now_ms: u64,
-        topic: u32,
-        rule: u16,
-        count: u32,
-        settled: u64,
-    ) -> Beginning {
-        let oldest = self.oldest_served(now_ms, topic, rule, count);
-        let served_prev = oldest.and_then(|oldest| self.prev_after(topic, oldest - 1));
-        Beginning {
-            after: served_prev.map(|prev| prev.min(settled)),
+    fn begin_with_newest(&self, place: Place, count: u32) -> Result<Beginning, OnDisk> {
+        let served_prev = self.served_prev(place, count, 0)?;
+        Ok(Beginning {
+            after: served_prev.map(|prev| prev.min(place.settled)),
             ..Beginning::default()
-        }
+        })
     }
 
     /// The retained message travels with the grant, unless the stream has not come so far and will bring it itself.
-    fn begin_with_retained(&self, now_ms: u64, topic: u32, rule: u16, settled: u64) -> Beginning {
-        let place = self
+    fn begin_with_retained(&self, place: Place) -> Result<Beginning, OnDisk> {
+        let retained = self
             .interests
             .topics
-            .get(topic)
+            .get(place.topic)
             .map_or(NONE, |topic| topic.retained);
-        let Some(retained) = self.retained.get(place) else {
-            return self.begin_with_newest(now_ms, topic, rule, 1, settled);
+        let Some(retained) = self.retained.get(retained) else {
+            return self.begin_with_newest(place, 1);
         };
         let offset = RecordView::parse(retained).map_or(0, |record| record.offset());
-        let retained = Some(retained.clone()).filter(|_| offset <= settled);
-        Beginning {
+        let retained = Some(retained.clone()).filter(|_| offset <= place.settled);
+        Ok(Beginning {
             retained,
             ..Beginning::default()
+        })
+    }
+
+    /// `prev` of the first record of the topic after `after` among the newest `count` that the rule serves; none if there
+    /// is none.
+    fn served_prev(&self, place: Place, count: u32, after: u64) -> Result<Option<u64>, OnDisk> {
+        let served = self.served(place.now_ms, place.topic, place.rule, count);
+        let in_memory = |after: u64| {
+            served
+                .oldest
+                .and_then(|oldest| self.prev_after(place.topic, after.max(oldest - 1)))
+        };
+        let after = match place.found {
+            // Memory may still have what the disk has dropped since.
+            Found::Prev(prev) => {
+                return Ok(Some(in_memory(after).map_or(prev, |other| other.min(prev))));
+            }
+            Found::NothingThrough(through) => match in_memory(after) {
+                Some(prev) if prev < through => return Ok(Some(prev)),
+                _ => after.max(through),
+            },
+            Found::Nothing => after,
+        };
+        if served.older.is_some_and(|older| older > after) {
+            return Err(OnDisk { count, after });
+        }
+        Ok(in_memory(after))
+    }
+
+    /// The topic's newest `count` records that the rule serves.
+    pub(super) fn served(&self, now_ms: u64, topic: u32, rule: u16, count: u32) -> Served {
+        let nothing = Served {
+            oldest: None,
+            older: None,
+        };
+        let Some(entry) = self.interests.topics.get(topic) else {
+            return nothing;
+        };
+        let (count, not_before_ms) = self.limits_of(now_ms, rule, count);
+        if count == 0 {
+            return nothing;
+        }
+        let partition = &self.partitions[entry.partition as usize];
+        let start =
+            partition
+                .log
+                .newest_of_topic(topic, entry.last(), count as usize, not_before_ms);
+        let older = (partition.is_durable && start.all)
+            .then(|| match start.oldest {
+                Some(oldest) => self.prev_after(topic, oldest - 1).unwrap_or(0),
+                None => entry.last(),
+            })
+            .filter(|older| *older >= partition.disk_floor);
+        Served {
+            oldest: start.oldest,
+            older,
         }
     }
 
-    /// `prev` of the first record of the topic after `offset` that is present and served by the rule.
-    fn prev_of_served_after(&self, now_ms: u64, topic: u32, rule: u16, offset: u64) -> Option<u64> {
-        let oldest = self.oldest_served(now_ms, topic, rule, u32::MAX)?;
-        self.prev_after(topic, offset.max(oldest - 1))
-    }
-
-    /// The offset of the oldest of the topic's newest `count` records that the rule serves.
-    pub(super) fn oldest_served(
+    /// Asks the disk for the same.
+    pub(super) fn start_query(
         &self,
         now_ms: u64,
         topic: u32,
         rule: u16,
         count: u32,
-    ) -> Option<u64> {
-        let entry = self.interests.topics.get(topic)?;
-        let rule = self.settings.rules.get(usize::from(rule))?;
-        let count = count.min(rule.history_messages_max);
-        if count == 0 {
-            return None;
+        after: u64,
+    ) -> DiskQuery {
+        let (count, not_before_ms) = self.limits_of(now_ms, rule, count);
+        DiskQuery::Start {
+            topic: self.name_of(topic),
+            through: self.last_of(topic),
+            count,
+            not_before_ms,
+            after,
         }
-        let not_before_ms = now_ms.saturating_sub(rule.history_age_max_ms);
-        let log = &self.partitions[entry.partition as usize].log;
-        log.newest_of_topic(topic, entry.last(), count as usize, not_before_ms)
     }
 
-    /// `prev` of the first record of the topic after `offset` that is present.
-    fn prev_after(&self, topic: u32, offset: u64) -> Option<u64> {
-        let entry = self.interests.topics.get(topic)?;
-        let limits = PageLimits {
-            records_max: 1,
-            bytes_max: 0,
-        };
-        let log = &self.partitions[entry.partition as usize].log;
-        log.read_topic(topic, entry.last(), offset, limits, &mut Vec::new())
-            .first_prev
+    /// At most so many messages, none older than this.
+    fn limits_of(&self, now_ms: u64, rule: u16, count: u32) -> (u32, u64) {
+        let rule = self.settings.rules.get(usize::from(rule));
+        rule.map_or((0, 0), |rule| {
+            (
+                count.min(rule.history_messages_max),
+                now_ms.saturating_sub(rule.history_age_max_ms),
+            )
+        })
+    }
+
+    fn last_of(&self, topic: u32) -> u64 {
+        self.interests
+            .topics
+            .get(topic)
+            .map_or(0, |topic| topic.last())
     }
 
     /// Why records up to `to` are missing: what the log still holds, only the rule can keep from being served.
     pub(super) fn reason_of_gap(&self, local: u32, to: u64) -> GapReason {
-        match to >= self.partitions[local as usize].oldest() {
+        match to >= self.partitions[local as usize].floor() {
             true => GapReason::HistoryLimit,
             false => GapReason::Evicted,
         }

@@ -65,7 +65,22 @@ impl Edge {
             .enumerate()
             .filter(|(_, s)| settled(s));
         let place = places.map(|(place, _)| place).nth(nth % count).unwrap();
+        self.remove(place);
+    }
+
+    /// A subscription has been refused, by its key.
+    fn end(&mut self, key: u32) {
+        if let Some(place) = self.subscriptions.iter().position(|s| s.key == key) {
+            self.remove(place);
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let settled = |s: &Subscription| s.state != State::Asked;
         let gone = self.subscriptions.remove(place);
+        if !settled(&gone) {
+            return;
+        }
         let others = self.subscriptions.iter();
         if !others.clone().any(|s| settled(s) && s.index == gone.index) {
             let generation = self.indexes[&gone.index].generation;
@@ -144,8 +159,8 @@ impl Edge {
                 }
             }
             Letter::Refused { subscription, code } => {
-                assert_eq!(code, Code::TopicsFull);
-                self.subscriptions.retain(|s| s.key != subscription.index);
+                assert!(matches!(code, Code::TopicsFull | Code::LogUnavailable));
+                self.end(subscription.index);
             }
             Letter::Page {
                 subscription,
@@ -287,7 +302,7 @@ impl Subscription {
             "{self:?} sees {} before {offset}",
             view.prev()
         );
-        let published = &model.partitions[&self.partition][offset as usize - 1];
+        let published = model.record(self.partition, offset);
         assert_eq!(
             (published.topic.as_str(), &published.payload[..]),
             (self.topic, view.payload())

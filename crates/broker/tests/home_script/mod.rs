@@ -1,10 +1,14 @@
 //! A small language for a home: commands of edges in, letters out, both as text.
 
+pub mod disk;
+
 use crate::home_support::{EPOCH, START_MS, Setup};
+use broker::disk::{DiskLetter, DiskQuery, DiskRequest};
 use broker::home::{Home, HomeOutputs};
 use broker::mail::*;
 use broker::position::Position;
 use broker::settings::Settings;
+use disk::TestDisk;
 use log::{HeapMemory, RecordView};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,6 +21,7 @@ use stdx::key::Key;
 pub fn check(setup: Setup, script: &str) {
     let settings = setup.settings();
     let mut world = World {
+        disk: TestDisk::default(),
         home: Home::new(settings.clone(), 0, (1, 2)),
         settings,
         memory: HeapMemory::new(setup.memory_bytes),
@@ -43,7 +48,8 @@ pub fn check(setup: Setup, script: &str) {
         }
         writeln!(actual, "{line}").unwrap();
         let said = world.run(line);
-        for text in said.into_iter().chain(world.letters()) {
+        let said = said.into_iter().chain(world.letters());
+        for text in said.chain(world.disk_requests()) {
             writeln!(actual, "    {text}").unwrap();
         }
     }
@@ -51,6 +57,7 @@ pub fn check(setup: Setup, script: &str) {
 }
 
 struct World {
+    disk: TestDisk,
     settings: Arc<Settings>,
     home: Home,
     memory: HeapMemory,
@@ -204,11 +211,109 @@ impl World {
                     "topics {topics} records {records} retained {retained} indexes {indexes} lagging {lagging}"
                 ));
             }
-            _ => panic!("no such command: {line}"),
+            _ => return self.run_disk(&words),
         };
         self.home
             .handle(self.now_ms, edge, request, &mut self.memory, &mut self.out);
         None
+    }
+
+    /// Commands of the disk.
+    fn run_disk(&mut self, words: &[&str]) -> Option<String> {
+        match *words {
+            ["commit", count] => {
+                let letter = self.disk.commit(count.parse().unwrap());
+                self.hear(letter)
+            }
+            ["fail", ref code @ ..] => {
+                let code = match code {
+                    ["full"] => Code::LogFull,
+                    _ => Code::LogUnavailable,
+                };
+                let letter = self.disk.fail(code);
+                self.hear(letter)
+            }
+            ["answer"] => {
+                let letter = self.disk.answer(0);
+                self.hear(letter)
+            }
+            ["fail-read"] => {
+                let letter = self.disk.fail_read();
+                self.hear(letter)
+            }
+            ["drop-below", floor] => {
+                let letter = self.disk.drop_below(0, floor.parse().unwrap());
+                self.hear(Some(letter))
+            }
+            ["damage", offset] => {
+                self.disk.damage(0, offset.parse().unwrap());
+                None
+            }
+            ["available", is] => self.hear(Some(DiskLetter::Available(is == "yes"))),
+            ["restart"] => {
+                self.restart();
+                None
+            }
+            ["waiting"] => {
+                let s = self.home.statistics();
+                let (staged, disk, pages) = (s.staged, s.disk_reads_waiting, s.pages_waiting);
+                let (no_log, uncached) = (s.logs_unavailable, s.uncached);
+                Some(format!(
+                    "staged {staged} disk {disk} pages {pages} unavailable {no_log} uncached {uncached}"
+                ))
+            }
+            _ => panic!("no such command: {words:?}"),
+        }
+    }
+
+    fn hear(&mut self, letter: Option<DiskLetter>) -> Option<String> {
+        let Some(letter) = letter else {
+            return Some("nothing".into());
+        };
+        self.home
+            .disk(self.now_ms, 0, letter, &mut self.memory, &mut self.out);
+        None
+    }
+
+    /// A new home, which knows what the disk holds: its newest two records go into memory.
+    fn restart(&mut self) {
+        self.home = Home::new(self.settings.clone(), 0, (1, 2));
+        self.disk.forget_requests();
+        let records: Vec<(u64, String, Slice)> = self
+            .disk
+            .records_of(0)
+            .map(|(offset, (name, record))| (offset, name.clone(), record.clone()))
+            .collect();
+        self.home.restore_floor(0, self.disk.floor(0));
+        for (offset, name, record) in &records {
+            let name = name.as_bytes();
+            self.home.restore_topic(0, name, *offset).unwrap();
+            if RecordView::parse(record)
+                .unwrap()
+                .flags()
+                .has(log::Flags::RETAINED)
+            {
+                self.home.restore_retained(0, name, record).unwrap();
+            }
+        }
+        for (_, name, record) in &records[records.len().saturating_sub(2)..] {
+            let (memory, out) = (&mut self.memory, &mut self.out);
+            self.home
+                .restore_record(self.now_ms, 0, name.as_bytes(), record, memory, out)
+                .unwrap();
+        }
+        let head = records.last().map_or(0, |(offset, ..)| *offset);
+        self.home.restore_head(0, head);
+    }
+
+    fn disk_requests(&mut self) -> Vec<String> {
+        let requests: Vec<DiskRequest> =
+            self.out.disk.iter_mut().flat_map(std::mem::take).collect();
+        let texts = requests.iter().map(disk_text).collect();
+        for letter in self.disk.take(requests) {
+            self.hear(Some(letter));
+        }
+        texts
     }
 
     fn letters(&mut self) -> Vec<String> {
@@ -384,6 +489,43 @@ fn text_of(letter: &Letter) -> String {
                 .present
                 .map_or(String::new(), |present| format!(" present {present}"))
         ),
-        Letter::Consumed { requests } => format!("consumed {requests}"),
+        Letter::Consumed { requests, .. } => format!("consumed {requests}"),
+    }
+}
+
+fn disk_text(request: &DiskRequest) -> String {
+    let text = |topic: &Slice| String::from_utf8(topic.to_vec()).unwrap();
+    match request {
+        DiskRequest::Append {
+            generation,
+            topic,
+            record: appended,
+            ..
+        } => format!("append g{generation} {} {}", text(topic), record(appended)),
+        DiskRequest::Read { query, .. } => match query {
+            DiskQuery::Page {
+                topic,
+                after,
+                through,
+                ..
+            } => format!("ask page {} {after}..{through}", text(topic)),
+            DiskQuery::PageBack {
+                topic,
+                before,
+                oldest,
+                ..
+            } => format!("ask back {} before {before} from {oldest}", text(topic)),
+            DiskQuery::Start {
+                topic,
+                through,
+                count,
+                after,
+                ..
+            } => format!(
+                "ask start {} newest {count} through {through} after {after}",
+                text(topic)
+            ),
+            DiskQuery::Scan { .. } => "ask scan".into(),
+        },
     }
 }

@@ -1,7 +1,9 @@
 //! What the tests of a home begin with.
 
 use broker::filters::FilterTrie;
-use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{
+    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings,
+};
 use std::sync::Arc;
 
 /// The epoch of the log.
@@ -22,6 +24,9 @@ pub struct Setup {
     pub history_age_max_ms: u64,
     pub message_bytes_max: u32,
     pub memory_bytes: usize,
+    /// Of a log on disk; none: the log is in memory.
+    pub cache_bytes: Option<u64>,
+    pub older_epochs: Vec<OlderEpoch>,
     pub limits: Limits,
 }
 
@@ -38,6 +43,8 @@ impl Default for Setup {
             history_age_max_ms: 1 << 40,
             message_bytes_max: 1 << 20,
             memory_bytes: 1 << 26,
+            cache_bytes: None,
+            older_epochs: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -49,10 +56,16 @@ impl Setup {
             edges_count: self.edges,
             homes_count: 1,
             logs: vec![LogSettings {
-                name: "memory".into(),
+                name: "log".into(),
                 partitions_count: self.partitions,
                 first_partition: 0,
+                durability: match self.cache_bytes {
+                    Some(_) => Durability::Disk,
+                    None => Durability::Memory,
+                },
                 epoch: EPOCH,
+                older_epochs: self.older_epochs.clone(),
+                cache_bytes: self.cache_bytes.unwrap_or(0),
                 log_bytes_max: self.log_bytes_max,
                 age_max_ms: self.age_max_ms,
                 segment_bytes: self.segment_bytes,

@@ -410,11 +410,7 @@ fn body_of(response: &Response<'_>, input: &[u8]) -> Option<(Vec<u8>, usize)> {
 
 fn problem(body: &str) -> String {
     let problem: serde_json::Value = serde_json::from_str(body).unwrap();
-    let code = problem["code"].as_str().unwrap().to_string();
-    match problem["epoch"].as_str() {
-        Some(epoch) => format!("{code} {epoch}:{}", problem["head"]),
-        None => code,
-    }
+    problem["code"].as_str().unwrap().to_string()
 }
 
 fn shortened(text: &str) -> String {

@@ -31,7 +31,7 @@ mod request;
 mod world;
 
 use broker::filters::FilterTrie;
-use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use std::fmt::Write;
 
 /// Runs a script on one edge and one home with a log of one partition and large limits.
@@ -91,7 +91,10 @@ fn settings() -> Settings {
             name: "memory".into(),
             partitions_count: 1,
             first_partition: 0,
+            durability: Durability::Memory,
             epoch: 7,
+            older_epochs: Vec::new(),
+            cache_bytes: 0,
             log_bytes_max: 64 << 20,
             age_max_ms: 1 << 40,
             segment_bytes: 1 << 20,

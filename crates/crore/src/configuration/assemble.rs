@@ -4,7 +4,7 @@ use super::Configuration;
 use super::fault::Origin;
 use super::value::Value;
 use broker::filters::FilterTrie;
-use broker::settings::{LagPolicy, Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings};
 use broker::topic::Filter;
 use node::NodeOptions;
 use std::hash::{BuildHasher, RandomState};
@@ -104,7 +104,10 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             name: entry.text("name").unwrap_or_default().into(),
             partitions_count,
             first_partition,
+            durability: Durability::Memory,
             epoch: new_epoch(),
+            older_epochs: Vec::new(),
+            cache_bytes: 0,
             log_bytes_max: number("bytes_max"),
             age_max_ms: number("age_max"),
             segment_bytes: number("segment_bytes") as u32,

@@ -1,0 +1,383 @@
+//! Pages of a topic's history, forward and in reverse.
+//!
+//! A rule bounds how far back a history goes. Of a log on disk that may take two questions: where the history begins, and
+//! what stands there; each is asked only if memory cannot tell.
+
+use super::read::{cut_at_break, gap_between, log_limits, offset_of};
+use super::recovery::{Asked, Asking, DiskPage, Question};
+use super::{Caller, Home, HomeOutputs};
+use crate::disk::DiskQuery;
+use crate::mail::{Code, Gap, GapReason, HistoryPage, Letter, PageLimits, PartitionId, Reply};
+use crate::position::{Position, Standing};
+use log::TopicPage;
+use stdx::chunk::Slice;
+
+/// What of a topic's history is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct HistoryQuery {
+    pub partition: PartitionId,
+    pub rule: u16,
+    pub topic: Slice,
+    pub reply: Reply,
+    pub beyond: Option<Position>,
+    pub reverse: bool,
+    pub limits: PageLimits,
+}
+
+/// What the disk has said of it.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It has not been asked.
+    Nothing,
+    /// Where the history begins.
+    Start(Option<u64>),
+    /// The page that was asked for.
+    Page(Asked, DiskPage),
+}
+
+/// A topic in this home, and where a page of it begins.
+#[derive(Clone, Copy)]
+struct Place {
+    local: u32,
+    topic: u32,
+    last: u64,
+    /// The oldest record that is served; none if none is.
+    oldest: Option<u64>,
+}
+
+/// What stands in a page.
+struct Contents {
+    gap: Option<Gap>,
+    records: Vec<Slice>,
+    more: bool,
+}
+
+impl Home {
+    pub(super) fn history(
+        &mut self,
+        now_ms: u64,
+        from: Caller,
+        query: HistoryQuery,
+        known: Known,
+        out: &mut HomeOutputs,
+    ) {
+        if matches!(known, Known::Nothing) {
+            self.statistics.histories_read += 1;
+        }
+        let result = match self.local(query.partition) {
+            None => Err(Code::Internal),
+            Some(local) => match self.history_page(now_ms, local, &query, known) {
+                Ok(page) => Ok(page),
+                Err(asking) => return self.park(from, local, *asking, out),
+            },
+        };
+        if let Ok(page) = &result {
+            self.recovery.charge(&page.records);
+        }
+        self.consumed(from);
+        let reply = query.reply;
+        out.post(from.edge, Letter::History { reply, result });
+    }
+
+    fn history_page(
+        &self,
+        now_ms: u64,
+        local: u32,
+        query: &HistoryQuery,
+        known: Known,
+    ) -> Result<HistoryPage, Box<Asking>> {
+        let partition = &self.partitions[local as usize];
+        let (epoch, head) = (partition.epoch, partition.log.head());
+        let log = self.settings.log_of(query.partition);
+        let standing = query
+            .beyond
+            .map(|position| position.standing(log, query.partition, head));
+        let lost = match standing {
+            None | Some(Standing::After(_)) => None,
+            Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),
+            Some(Standing::BeyondHead) => Some(GapReason::BeyondHead),
+        };
+        let beyond = match standing {
+            Some(Standing::After(offset)) => Some(offset),
+            _ => None,
+        };
+        let topic = self.interests.topics.find(&query.topic, local);
+        let place = topic.and_then(|topic| {
+            let last = self.interests.topics.get(topic)?.last();
+            Some(Place {
+                local,
+                topic,
+                last,
+                oldest: None,
+            })
+        });
+        let contents = match place {
+            None => Contents {
+                gap: beyond.and_then(|after| {
+                    let to = partition.forgotten_through;
+                    let reason = self.reason_of_gap(local, to);
+                    (!query.reverse && to > after).then_some(Gap {
+                        from: after,
+                        to,
+                        reason,
+                    })
+                }),
+                records: Vec::new(),
+                more: false,
+            },
+            Some(place) if query.reverse => {
+                self.history_back(now_ms, place, query, beyond, known)?
+            }
+            Some(place) => self.history_forward(now_ms, place, query, beyond, known)?,
+        };
+        let gap = match lost {
+            Some(reason) => {
+                let first_prev = (!query.reverse).then(|| {
+                    let first = contents.records.first()?;
+                    log::RecordView::parse(first).map(|first| first.prev())
+                });
+                Some(Gap {
+                    from: 0,
+                    to: first_prev.flatten().unwrap_or(head),
+                    reason,
+                })
+            }
+            None => contents.gap,
+        };
+        Ok(HistoryPage {
+            epoch,
+            head,
+            gap,
+            records: contents.records,
+            more: contents.more,
+            reverse: query.reverse,
+        })
+    }
+
+    fn history_forward(
+        &self,
+        now_ms: u64,
+        mut place: Place,
+        query: &HistoryQuery,
+        beyond: Option<u64>,
+        known: Known,
+    ) -> Result<Contents, Box<Asking>> {
+        let after = beyond.unwrap_or(0);
+        let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        place.oldest = match &known {
+            Known::Start(oldest) => at_least(*oldest, served.oldest),
+            Known::Page(asked, _) => asked.oldest,
+            Known::Nothing => match served.older {
+                Some(older) if older > after => {
+                    let question = Question::HistoryStart(query.clone());
+                    let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, after);
+                    return Err(Box::new(Asking { question, query }));
+                }
+                _ => served.oldest,
+            },
+        };
+        if let Known::Page(asked, page) = known {
+            return Ok(self.history_from_disk(place, query, beyond, asked, page));
+        }
+        let mut records = Vec::new();
+        let page = match place.oldest {
+            Some(oldest) => {
+                let begin = after.max(oldest - 1);
+                if let Some(through) = self.on_disk_through(place.topic, begin) {
+                    let asked = Asked {
+                        oldest: place.oldest,
+                        beyond: begin,
+                        through,
+                    };
+                    let disk_query = DiskQuery::Page {
+                        topic: query.topic.clone(),
+                        after: begin,
+                        through,
+                        limits: query.limits,
+                    };
+                    return Err(Box::new(Asking {
+                        question: Question::History(query.clone(), asked),
+                        query: disk_query,
+                    }));
+                }
+                let Place {
+                    local, topic, last, ..
+                } = place;
+                self.page(local, topic, last, begin, query.limits, &mut records)
+            }
+            None => TopicPage {
+                through: after,
+                complete: true,
+                first_prev: None,
+            },
+        };
+        let gap = beyond.and_then(|after| {
+            let gap = gap_between(after, &page, place.last, GapReason::Evicted)?;
+            Some(Gap {
+                reason: self.reason_of_gap(place.local, gap.to),
+                ..gap
+            })
+        });
+        Ok(Contents {
+            gap,
+            records,
+            more: !page.complete,
+        })
+    }
+
+    /// The disk's page, and what memory has behind it if there is room.
+    fn history_from_disk(
+        &self,
+        place: Place,
+        query: &HistoryQuery,
+        beyond: Option<u64>,
+        asked: Asked,
+        mut page: DiskPage,
+    ) -> Contents {
+        cut_at_break(&mut page);
+        let to = page.first_prev.unwrap_or(asked.through);
+        let lost = to > asked.beyond;
+        let gap = match beyond {
+            // What the rule does not serve is no loss to one who named no position.
+            None if !(lost && page.damaged) => None,
+            beyond => {
+                let from = beyond.unwrap_or(asked.beyond);
+                let reason = match lost {
+                    true => self.reason_of_loss(place.local, to, page.damaged),
+                    false => self.reason_of_gap(place.local, to),
+                };
+                (to > from).then_some(Gap { from, to, reason })
+            }
+        };
+        let mut records = page.records;
+        let reached = records.last().map_or(asked.through, offset_of);
+        let bytes: usize = records.iter().map(|record| record.len()).sum();
+        let left = PageLimits {
+            records_max: query
+                .limits
+                .records_max
+                .saturating_sub(records.len() as u32),
+            bytes_max: query.limits.bytes_max.saturating_sub(bytes as u32),
+        };
+        if page.complete && left.records_max > 0 && left.bytes_max > 0 {
+            let Place {
+                local, topic, last, ..
+            } = place;
+            let mut behind = Vec::new();
+            let next = self.page(local, topic, last, reached, left, &mut behind);
+            if next.first_prev.is_some_and(|prev| prev <= reached) {
+                records.append(&mut behind);
+            }
+        }
+        let reached = records.last().map_or(asked.through, offset_of);
+        Contents {
+            gap,
+            more: reached < place.last,
+            records,
+        }
+    }
+
+    fn history_back(
+        &self,
+        now_ms: u64,
+        mut place: Place,
+        query: &HistoryQuery,
+        beyond: Option<u64>,
+        known: Known,
+    ) -> Result<Contents, Box<Asking>> {
+        let before = beyond.unwrap_or(u64::MAX);
+        if let Known::Page(asked, page) = known {
+            return Ok(self.history_back_from_disk(place, asked, page));
+        }
+        let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        let mut records = Vec::new();
+        let log = &self.partitions[place.local as usize].log;
+        let page = log.read_topic_back(
+            place.topic,
+            place.last,
+            before,
+            log_limits(query.limits),
+            &mut records,
+        );
+        let is_short = page.complete && served.older.is_some();
+        let is_start_known = matches!(known, Known::Start(_));
+        place.oldest = match known {
+            Known::Start(oldest) => at_least(oldest, served.oldest),
+            _ if is_short => {
+                let question = Question::HistoryStart(query.clone());
+                let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, 0);
+                return Err(Box::new(Asking { question, query }));
+            }
+            _ => served.oldest,
+        };
+        let Some(oldest) = place.oldest else {
+            return Ok(Contents {
+                gap: None,
+                records: Vec::new(),
+                more: false,
+            });
+        };
+        let in_memory = served.oldest.unwrap_or(u64::MAX);
+        if is_short && oldest < in_memory && oldest < before {
+            let asked = Asked {
+                oldest: Some(oldest),
+                beyond: before.min(place.last.saturating_add(1)),
+                through: 0,
+            };
+            let disk_query = DiskQuery::PageBack {
+                topic: query.topic.clone(),
+                before: asked.beyond,
+                oldest,
+                limits: query.limits,
+            };
+            return Err(Box::new(Asking {
+                question: Question::History(query.clone(), asked),
+                query: disk_query,
+            }));
+        }
+        records.truncate(records.partition_point(|record| offset_of(record) >= oldest));
+        // Where nobody has asked the disk, what memory has may not be all that is served.
+        let is_exact = is_start_known || served.older.is_none();
+        let more = records
+            .last()
+            .is_some_and(|record| offset_of(record) > oldest || !is_exact && !page.complete);
+        Ok(Contents {
+            gap: None,
+            records,
+            more,
+        })
+    }
+
+    fn history_back_from_disk(&self, place: Place, asked: Asked, mut page: DiskPage) -> Contents {
+        let is_cut = cut_at_break(&mut page);
+        let oldest = asked.oldest.unwrap_or(0);
+        let first = page.records.first().map(offset_of);
+        // The disk does not say where in the range it has lost something: before the first record, or behind the last.
+        let gap = (page.damaged && !is_cut)
+            .then(|| Gap {
+                from: first.unwrap_or(oldest.saturating_sub(1)),
+                to: asked.beyond.saturating_sub(1),
+                reason: GapReason::Damaged,
+            })
+            .filter(|gap| {
+                gap.to > gap.from && gap.to >= self.partitions[place.local as usize].disk_floor
+            });
+        let more = page
+            .records
+            .last()
+            .is_some_and(|record| offset_of(record) > oldest);
+        Contents {
+            gap,
+            records: page.records,
+            more,
+        }
+    }
+}
+
+/// Where a history begins that the disk and memory see the beginnings of: memory may still have what the disk has dropped.
+fn at_least(on_disk: Option<u64>, in_memory: Option<u64>) -> Option<u64> {
+    match (on_disk, in_memory) {
+        (Some(on_disk), Some(in_memory)) => Some(on_disk.min(in_memory)),
+        (on_disk, in_memory) => on_disk.or(in_memory),
+    }
+}

@@ -1,0 +1,301 @@
+//! What waits in a home: pages for their turn, and questions for the disk.
+//!
+//! A storm of recoveries must not hold up what is live. Publications, subscriptions and live messages are dealt with at
+//! once; pages, histories and what the disk answers have a budget for each turn, and the rest waits in order.
+//!
+//! A question that memory cannot answer alone is *parked* here while the log thread reads. It is answered at the moment
+//! when the disk's part has come, from what is settled then, so that the answer is one step of the edge's stream like any
+//! other. A parked request counts against its edge's requests in flight until then; of the questions themselves only a
+//! few are on their way, so that answers take little memory.
+
+use super::history::{HistoryQuery, Known};
+use super::read::Reading;
+use super::subscribe::{Found, Subscribing};
+use super::{Caller, Home, HomeOutputs};
+use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
+use crate::mail::{Code, Letter};
+use std::collections::{BTreeMap, VecDeque};
+use stdx::chunk::Slice;
+
+/// Pages and histories of one turn.
+const TURN_PAGES_MAX: u32 = 32;
+/// Bytes of records in them, about.
+const TURN_PAGE_BYTES_MAX: u64 = 1 << 20;
+/// Questions to disks on their way at once.
+const DISK_READS_MAX: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    /// What has no room in this turn.
+    waiting: VecDeque<Waiting>,
+    pages: u32,
+    bytes: u64,
+    parked: BTreeMap<Token, Parked>,
+    last_token: Token,
+    asked: usize,
+    /// Questions that wait for others to be answered, each with its log.
+    unasked: VecDeque<(usize, DiskRequest)>,
+}
+
+/// What has a budget.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// A page for a subscription.
+    Page(Caller, Reading),
+    /// A page of history.
+    History(Caller, HistoryQuery),
+    /// What a disk has read.
+    Answer(Token, Result<DiskAnswer, Code>),
+}
+
+/// A request that the disk must answer first.
+#[derive(Debug)]
+struct Parked {
+    from: Caller,
+    local: u32,
+    question: Question,
+}
+
+/// What the disk's answer is for.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// A page for a subscription, through this offset.
+    Page(Reading, u64),
+    /// Where a subscription begins; records through this offset were asked about.
+    Start(Subscribing, u64),
+    /// Where a topic's history begins.
+    HistoryStart(HistoryQuery),
+    /// A page of history; this is where it begins, and what was asked for.
+    History(HistoryQuery, Asked),
+}
+
+/// The range of a page of history that the disk was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// Where the history begins.
+    pub oldest: Option<u64>,
+    /// Exclusive: after it, or before it in reverse.
+    pub beyond: u64,
+    /// Inclusive; of no meaning in reverse.
+    pub through: u64,
+}
+
+/// Records of one topic as the disk gave them.
+#[derive(Debug)]
+pub(super) struct DiskPage {
+    pub records: Vec<Slice>,
+    pub first_prev: Option<u64>,
+    pub complete: bool,
+    pub damaged: bool,
+}
+
+/// What the disk is to be asked, and what for.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub question: Question,
+    pub query: DiskQuery,
+}
+
+impl Recovery {
+    /// What waits: for its turn, and for disks.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.waiting.len(), self.parked.len())
+    }
+
+    fn has_room(&self) -> bool {
+        self.pages < TURN_PAGES_MAX && self.bytes < TURN_PAGE_BYTES_MAX
+    }
+
+    fn refill(&mut self) {
+        (self.pages, self.bytes) = (0, 0);
+    }
+
+    /// Notes what a page has cost.
+    pub fn charge(&mut self, records: &[Slice]) {
+        self.bytes += records
+            .iter()
+            .map(|record| record.len() as u64)
+            .sum::<u64>();
+    }
+}
+
+impl Home {
+    /// Whether something waits that could be dealt with in another turn.
+    pub fn has_more(&self) -> bool {
+        !self.recovery.waiting.is_empty() || !self.forgetting.is_empty()
+    }
+
+    /// Deals with it now if this turn has room, else later.
+    pub(super) fn in_turn(&mut self, now_ms: u64, waiting: Waiting, out: &mut HomeOutputs) {
+        if self.recovery.waiting.is_empty() && self.recovery.has_room() {
+            self.deal_with(now_ms, waiting, out);
+        } else {
+            self.recovery.waiting.push_back(waiting);
+        }
+    }
+
+    /// A new turn: deals with what waits as far as there is room. True if more waits.
+    pub(super) fn serve_waiting(&mut self, now_ms: u64, out: &mut HomeOutputs) -> bool {
+        self.recovery.refill();
+        while self.recovery.has_room() {
+            match self.recovery.waiting.pop_front() {
+                Some(waiting) => self.deal_with(now_ms, waiting, out),
+                None => return false,
+            }
+        }
+        !self.recovery.waiting.is_empty()
+    }
+
+    fn deal_with(&mut self, now_ms: u64, waiting: Waiting, out: &mut HomeOutputs) {
+        self.recovery.pages += 1;
+        match waiting {
+            Waiting::Page(from, reading) => self.read(from, reading, out),
+            Waiting::History(from, query) => {
+                self.history(now_ms, from, query, Known::Nothing, out);
+            }
+            Waiting::Answer(token, result) => self.answered(now_ms, token, result, out),
+        }
+    }
+
+    /// Parks a request until the disk has answered.
+    pub(super) fn park(&mut self, from: Caller, local: u32, asking: Asking, out: &mut HomeOutputs) {
+        let Asking { question, query } = asking;
+        let recovery = &mut self.recovery;
+        recovery.last_token += 1;
+        let token = recovery.last_token;
+        let parked = Parked {
+            from,
+            local,
+            question,
+        };
+        recovery.parked.insert(token, parked);
+        let partition = &self.partitions[local as usize];
+        let request = DiskRequest::Read {
+            token,
+            partition: partition.id,
+            query,
+        };
+        recovery.unasked.push_back((partition.share, request));
+        self.statistics.disk_reads += 1;
+        self.ask_disks(out);
+    }
+
+    fn ask_disks(&mut self, out: &mut HomeOutputs) {
+        let recovery = &mut self.recovery;
+        while recovery.asked < DISK_READS_MAX
+            && let Some((share, request)) = recovery.unasked.pop_front()
+        {
+            recovery.asked += 1;
+            out.ask(share, request);
+        }
+    }
+
+    fn answered(
+        &mut self,
+        now_ms: u64,
+        token: Token,
+        result: Result<DiskAnswer, Code>,
+        out: &mut HomeOutputs,
+    ) {
+        let Some(parked) = self.recovery.parked.remove(&token) else {
+            debug_assert!(false, "a log answers what it was asked, once");
+            return;
+        };
+        self.recovery.asked -= 1;
+        self.ask_disks(out);
+        let Parked {
+            from,
+            local,
+            question,
+        } = parked;
+        match result {
+            Ok(answer) => self.answer(now_ms, from, local, question, answer, out),
+            Err(code) => self.refuse_question(from, question, code, out),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now_ms: u64,
+        from: Caller,
+        local: u32,
+        question: Question,
+        answer: DiskAnswer,
+        out: &mut HomeOutputs,
+    ) {
+        match (question, answer) {
+            (
+                Question::Page(reading, through),
+                DiskAnswer::Page {
+                    records,
+                    first_prev,
+                    complete,
+                    damaged,
+                },
+            ) => {
+                let page = DiskPage {
+                    records,
+                    first_prev,
+                    complete,
+                    damaged,
+                };
+                self.page_from_disk(from, local, reading, through, page, out);
+            }
+            (Question::Start(asked, through), DiskAnswer::Start { prev, .. }) => {
+                let found = match prev {
+                    Some(prev) => Found::Prev(prev),
+                    None => Found::NothingThrough(through),
+                };
+                self.subscribe(now_ms, from, asked, found, out);
+            }
+            (Question::HistoryStart(query), DiskAnswer::Start { oldest, .. }) => {
+                self.history(now_ms, from, query, Known::Start(oldest), out);
+            }
+            (
+                Question::History(query, asked),
+                DiskAnswer::Page {
+                    records,
+                    first_prev,
+                    complete,
+                    damaged,
+                },
+            ) => {
+                let page = DiskPage {
+                    records,
+                    first_prev,
+                    complete,
+                    damaged,
+                };
+                self.history(now_ms, from, query, Known::Page(asked, page), out);
+            }
+            (question, _) => {
+                debug_assert!(false, "a log answers the question that it was asked");
+                self.refuse_question(from, question, Code::Internal, out);
+            }
+        }
+    }
+
+    /// The disk could not be read. A subscription ends with that, and its client may come back with its position.
+    fn refuse_question(
+        &mut self,
+        from: Caller,
+        question: Question,
+        code: Code,
+        out: &mut HomeOutputs,
+    ) {
+        self.consumed(from);
+        self.statistics.refused.count(code);
+        let letter = match question {
+            Question::Page(Reading { subscription, .. }, _)
+            | Question::Start(Subscribing { subscription, .. }, _) => {
+                Letter::Refused { subscription, code }
+            }
+            Question::HistoryStart(query) | Question::History(query, _) => Letter::History {
+                reply: query.reply,
+                result: Err(code),
+            },
+        };
+        out.post(from.edge, letter);
+    }
+}

@@ -1,0 +1,171 @@
+//! Retention: room for new records, what is too old, what the disk has dropped; and forgetting topics.
+//!
+//! Of a log in memory, an evicted segment takes its records away for good. Of a log on disk it only leaves the cache;
+//! records are gone when the log thread has said so too ([`Home::raise_floors`]).
+
+use super::topics::NONE;
+use super::{Home, HomeOutputs};
+use crate::mail::PartitionId;
+use log::Memory;
+use stdx::chunk::Slice;
+
+/// Topics that one call of [`Home::pump`] looks at after the disk has dropped records of them.
+const PUMP_FORGETS_MAX: usize = 1024;
+
+impl Home {
+    /// Evicts until so many more bytes fit into the memory of a log. False, and everything that could go has gone or
+    /// nothing has, if they never will.
+    pub(super) fn make_room(
+        &mut self,
+        share: usize,
+        needed: u64,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> bool {
+        if needed > self.shares[share].bytes_max {
+            return false;
+        }
+        while self.shares[share].bytes + needed > self.shares[share].bytes_max {
+            if !self.evict_oldest(share, memory, out) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Memory that the segments of a log take here.
+    pub(super) fn allocated_bytes(&self, share: usize) -> u64 {
+        let partitions = self.shares[share].partitions.clone();
+        let logs = partitions.map(|local| &self.partitions[local as usize].log);
+        logs.map(|log| log.allocated_bytes() as u64).sum()
+    }
+
+    /// Evicts the segment of a log that has been quiet for longest. False if there is none.
+    pub(super) fn evict_oldest(
+        &mut self,
+        share: usize,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> bool {
+        let age_of = |local: &u32| self.partitions[*local as usize].ages.front().copied();
+        let oldest = self.shares[share]
+            .partitions
+            .clone()
+            .filter_map(|local| Some((age_of(&local)?, local)))
+            .min();
+        oldest.is_some_and(|(_, local)| self.evict_segment(local, memory, out))
+    }
+
+    pub(super) fn evict_segment(
+        &mut self,
+        local: u32,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> bool {
+        let partition = &mut self.partitions[local as usize];
+        let Some(evicted) = partition.log.evict_oldest_segment(memory) else {
+            return false;
+        };
+        partition.ages.pop_front();
+        self.shares[partition.share].bytes -= evicted.bytes as u64;
+        if !partition.is_durable {
+            self.dedup.evicted(local, evicted.last);
+            self.statistics.evicted_segments += 1;
+            self.statistics.evicted_records += evicted.last - evicted.first + 1;
+        }
+        for topic in evicted.topics() {
+            self.forget_if_idle(topic, out);
+        }
+        true
+    }
+
+    /// Evicts what is too old, at most `segments_max` segments. True if there is more.
+    pub(super) fn evict_expired(
+        &mut self,
+        segments_max: usize,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> bool {
+        let mut left = segments_max;
+        for local in 0..self.partitions.len() as u32 {
+            while self
+                .expiry_of(local)
+                .is_some_and(|expiry| expiry <= self.steady.ms)
+            {
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+                self.evict_segment(local, memory, out);
+            }
+        }
+        false
+    }
+
+    /// When the oldest segment of a partition is to be evicted; steady milliseconds.
+    pub(super) fn expiry_of(&self, local: u32) -> Option<u64> {
+        let partition = &self.partitions[local as usize];
+        let age_max_ms = self.shares[partition.share].age_max_ms;
+        Some(
+            partition
+                .ages
+                .front()?
+                .saturating_add(age_max_ms)
+                .saturating_add(1),
+        )
+    }
+
+    /// Forgets a topic that nobody subscribes to by name and of which nothing is kept.
+    pub(super) fn forget_if_idle(&mut self, topic: u32, out: &mut HomeOutputs) {
+        let Some(entry) = self.interests.topics.get(topic) else {
+            return;
+        };
+        let last = entry.last();
+        let local = entry.partition as usize;
+        let partition = &self.partitions[local];
+        let is_kept = entry.retained != NONE
+            || last >= partition.floor()
+            || self.shares[partition.share].is_staged(topic);
+        if is_kept || self.interests.is_subscribed(topic) {
+            return;
+        }
+        self.interests.drop_all(topic, out);
+        self.interests.topics.remove(topic);
+        let partition = &mut self.partitions[local];
+        partition.forgotten_through = partition.forgotten_through.max(last);
+        self.statistics.forgotten += 1;
+    }
+
+    /// The disk has dropped records: below these floors there is nothing any more, and these topics may have none left.
+    pub(super) fn raise_floors(
+        &mut self,
+        floors: Vec<(PartitionId, u64)>,
+        topics: Vec<(PartitionId, Slice)>,
+    ) {
+        for (partition, floor) in floors {
+            if let Some(local) = self.local(partition) {
+                let partition = &mut self.partitions[local as usize];
+                partition.disk_floor = partition.disk_floor.max(floor);
+                self.dedup.evicted(local, partition.disk_floor - 1);
+            }
+        }
+        for (partition, name) in topics {
+            if let Some(local) = self.local(partition) {
+                self.forgetting.push_back((local, name));
+            }
+        }
+    }
+
+    /// Forgets some of the topics that the disk has nothing of any more. True if there are more.
+    pub(super) fn forget_dropped(&mut self, out: &mut HomeOutputs) -> bool {
+        let count = self.forgetting.len().min(PUMP_FORGETS_MAX);
+        for _ in 0..count {
+            if let Some((local, name)) = self.forgetting.pop_front()
+                && let Some(topic) = self.interests.topics.find(&name, local)
+            {
+                self.forget_if_idle(topic, out);
+            }
+        }
+        !self.forgetting.is_empty()
+    }
+}

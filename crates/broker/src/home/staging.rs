@@ -1,0 +1,377 @@
+//! Publications to a log on disk: staged until their batch is durable, then published as any other.
+//!
+//! Invariants: what is staged has its offset and its `prev`, and nobody but the log thread has seen it. It is committed or
+//! refused in the order of its offsets. After a refusal everything staged is refused with it, and the offsets that it
+//! had are never given again; so the `prev` of a record that is committed never names one that was refused. A topic with
+//! staged records is not forgotten, so that the topic id in them stays right.
+
+use super::publish::{Checked, Placed, code_of};
+use super::{Caller, Home, HomeOutputs};
+use crate::disk::DiskRequest;
+use crate::mail::{Code, Publication, Reply};
+use log::{AppendError, Memory, NewRecord, RecordView, SEGMENT_HEADER_BYTES};
+use std::collections::{BTreeMap, VecDeque};
+use stdx::chunk::{ChunkWriter, Slice};
+
+/// Encoded records share areas of so many bytes.
+const AREA_BYTES: usize = 64 << 10;
+
+/// What waits at this home for one log on disk.
+#[derive(Debug)]
+pub(super) struct Staging {
+    /// Rises with every refusal; what the log thread says of earlier ones is old news.
+    generation: u32,
+    /// The log takes appends, as far as the log thread has said.
+    pub is_available: bool,
+    staged: VecDeque<Staged>,
+    /// Of each topic with something staged, by its id.
+    topics: BTreeMap<u32, StagedTopic>,
+    /// What the retained messages among it will change of the log's retained bytes.
+    pub retained_change: i64,
+    area: Option<ChunkWriter>,
+    head: Vec<u8>,
+}
+
+/// One publication.
+#[derive(Debug)]
+struct Staged {
+    local: u32,
+    topic: u32,
+    record: Slice,
+    retain: Retain,
+    from: Caller,
+    reply: Option<Reply>,
+    /// Repetitions of it, which are answered with it.
+    repeated: Vec<(Caller, Option<Reply>)>,
+}
+
+/// What a publication does to its topic's retained message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Retain {
+    Leaves,
+    Replaces,
+    Removes,
+}
+
+/// What is staged of one topic.
+#[derive(Debug)]
+pub(super) struct StagedTopic {
+    count: u32,
+    /// Offset of the newest.
+    last: u64,
+    /// Bytes of the topic's retained message when all is committed.
+    retained_bytes: u64,
+}
+
+impl Default for Staging {
+    fn default() -> Self {
+        Staging {
+            generation: 0,
+            is_available: true,
+            staged: VecDeque::new(),
+            topics: BTreeMap::new(),
+            retained_change: 0,
+            area: None,
+            head: Vec::new(),
+        }
+    }
+}
+
+impl Staging {
+    /// What is staged of a topic.
+    pub fn of_topic(&self, topic: u32) -> Option<&StagedTopic> {
+        self.topics.get(&topic)
+    }
+
+    /// Publications staged.
+    pub fn len(&self) -> usize {
+        self.staged.len()
+    }
+
+    fn encode(&mut self, offset: u64, record: &NewRecord<'_>) -> Result<Slice, AppendError> {
+        record.encode_head(offset, &mut self.head)?;
+        let parts: [&[u8]; 2] = [&self.head, record.payload];
+        let length = self.head.len() + record.payload.len();
+        if length > AREA_BYTES / 4 {
+            return Ok(Slice::concatenation_of(&parts));
+        }
+        if let Some(slice) = self.area.as_mut().and_then(|area| area.append(&parts)) {
+            return Ok(slice);
+        }
+        let area = self.area.insert(ChunkWriter::heap(AREA_BYTES));
+        Ok(area
+            .append(&parts)
+            .unwrap_or_else(|| Slice::concatenation_of(&parts)))
+    }
+
+    /// One publication of a topic is committed; its effect on retained bytes is real now.
+    fn unstage(&mut self, topic: u32, retained_change: i64) {
+        self.retained_change -= retained_change;
+        if let Some(entry) = self.topics.get_mut(&topic) {
+            entry.count -= 1;
+            if entry.count == 0 {
+                self.topics.remove(&topic);
+            }
+        }
+    }
+}
+
+impl Home {
+    /// Whether a partition's log is on disk.
+    pub(super) fn is_durable(&self, local: u32) -> bool {
+        self.partitions[local as usize].is_durable
+    }
+
+    /// Bytes of a topic's retained message when all that is staged is committed.
+    pub(super) fn retained_bytes_expected(&self, topic: u32) -> u64 {
+        let share = self
+            .interests
+            .topics
+            .get(topic)
+            .map(|entry| &self.shares[self.partitions[entry.partition as usize].share]);
+        let staged = share
+            .and_then(|share| share.disk.as_ref())
+            .and_then(|disk| disk.of_topic(topic));
+        staged.map_or_else(
+            || self.retained_bytes_of(topic),
+            |staged| staged.retained_bytes,
+        )
+    }
+
+    /// Gives a publication its offset and sends it to the log thread.
+    pub(super) fn stage(
+        &mut self,
+        now_ms: u64,
+        from: Caller,
+        reply: Option<Reply>,
+        publication: &Publication,
+        checked: &Checked<'_>,
+        out: &mut HomeOutputs,
+    ) -> Result<u64, Code> {
+        let local = checked.local;
+        let known = self.interests.topics.find(&publication.topic, local);
+        let topic = match known {
+            Some(topic) => topic,
+            None => self.add_topic(&publication.topic, local)?,
+        };
+        let last = self
+            .interests
+            .topics
+            .get(topic)
+            .map_or(0, |topic| topic.last());
+        let retained_before = self.retained_bytes_expected(topic);
+        let partition = &mut self.partitions[local as usize];
+        let share = partition.share;
+        let Some(disk) = self.shares[share].disk.as_mut() else {
+            return Err(Code::Internal);
+        };
+        let offset = partition.next_staged;
+        let prev = disk.of_topic(topic).map_or(last, |staged| staged.last);
+        let record = match disk.encode(offset, &checked.record(now_ms, topic, prev, publication)) {
+            Ok(record) => record,
+            Err(error) => {
+                if known.is_none() {
+                    self.interests.topics.remove(topic);
+                }
+                return Err(code_of(error));
+            }
+        };
+        partition.next_staged = offset + 1;
+        let retain = match (publication.retain, checked.retains) {
+            (false, _) => Retain::Leaves,
+            (true, true) => Retain::Replaces,
+            (true, false) => Retain::Removes,
+        };
+        let retained_bytes = match retain {
+            Retain::Leaves => retained_before,
+            Retain::Replaces => record.len() as u64,
+            Retain::Removes => 0,
+        };
+        disk.retained_change += retained_bytes.cast_signed() - retained_before.cast_signed();
+        let entry = disk.topics.entry(topic).or_insert(StagedTopic {
+            count: 0,
+            last,
+            retained_bytes,
+        });
+        entry.count += 1;
+        entry.last = offset;
+        entry.retained_bytes = retained_bytes;
+        let generation = disk.generation;
+        let partition = partition.id;
+        disk.staged.push_back(Staged {
+            local,
+            topic,
+            record: record.clone(),
+            retain,
+            from,
+            reply,
+            repeated: Vec::new(),
+        });
+        out.ask(
+            share,
+            DiskRequest::Append {
+                generation,
+                partition,
+                topic: publication.topic.clone(),
+                record,
+            },
+        );
+        Ok(offset)
+    }
+
+    /// A publication that is staged has come again: it is answered with the first.
+    pub(super) fn wait_for_staged(
+        &mut self,
+        local: u32,
+        name: &[u8],
+        offset: u64,
+        from: Caller,
+        reply: Option<Reply>,
+    ) -> Result<(), Code> {
+        let share = self.partitions[local as usize].share;
+        let disk = self.shares[share].disk.as_mut().ok_or(Code::Internal)?;
+        let is_it = |staged: &&mut Staged| {
+            staged.local == local
+                && RecordView::parse(&staged.record).is_some_and(|view| view.offset() == offset)
+        };
+        let staged = disk.staged.iter_mut().rev().find(is_it);
+        let staged = staged.ok_or(Code::Internal)?;
+        // As for one that lies in the log.
+        if self.interests.topics.find(name, local) != Some(staged.topic) {
+            return Err(Code::OutOfOrder);
+        }
+        staged.repeated.push((from, reply));
+        Ok(())
+    }
+
+    /// The oldest `count` staged publications of a log are durable, or everything is refused.
+    pub(super) fn committed(
+        &mut self,
+        share: usize,
+        generation: u32,
+        count: u32,
+        result: Result<(), Code>,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) {
+        let disk = self.shares[share].disk.as_mut();
+        let Some(disk) = disk.filter(|disk| disk.generation == generation) else {
+            return;
+        };
+        if let Err(code) = result {
+            disk.generation = disk.generation.wrapping_add(1);
+            return self.refuse_staged(share, code, out);
+        }
+        debug_assert!(
+            count as usize <= disk.staged.len(),
+            "a log commits what it was sent"
+        );
+        for _ in 0..count {
+            let disk = self.shares[share].disk.as_mut();
+            if let Some(staged) = disk.and_then(|disk| disk.staged.pop_front()) {
+                self.commit(share, staged, memory, out);
+            }
+        }
+    }
+
+    fn commit(
+        &mut self,
+        share: usize,
+        staged: Staged,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) {
+        let Staged {
+            local,
+            topic,
+            record,
+            retain,
+            from,
+            reply,
+            repeated,
+        } = staged;
+        let offset = RecordView::parse(&record).map_or(0, |record| record.offset());
+        let record = self.cache(local, topic, record, memory, out);
+        if let Some(entry) = self.interests.topics.get_mut(topic) {
+            entry.set_last(offset);
+        }
+        let before = self.retained_bytes_of(topic).cast_signed();
+        match retain {
+            Retain::Leaves => {}
+            Retain::Replaces => self.retain(topic, share, Some(&record)),
+            Retain::Removes => self.retain(topic, share, None),
+        }
+        let change = self.retained_bytes_of(topic).cast_signed() - before;
+        if let Some(disk) = &mut self.shares[share].disk {
+            disk.unstage(topic, change);
+        }
+        let placed = Placed {
+            local,
+            topic,
+            offset,
+            record,
+        };
+        self.published(from, reply, &placed, out);
+        for (from, reply) in repeated {
+            self.repeated(from, reply, local, offset, out);
+        }
+    }
+
+    /// Puts a durable record into memory. If there is no room even for it alone, memory begins behind it: the disk has
+    /// everything before.
+    pub(super) fn cache(
+        &mut self,
+        local: u32,
+        topic: u32,
+        record: Slice,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> Slice {
+        let Some(view) = RecordView::parse(&record) else {
+            debug_assert!(false, "a home encodes whole records");
+            return record;
+        };
+        let share = self.partitions[local as usize].share;
+        let needed = view.bytes().len() as u64 + SEGMENT_HEADER_BYTES as u64;
+        if self.make_room(share, needed, memory, out) {
+            loop {
+                match self.hold(local, |log| log.append_record(memory, topic, &view)) {
+                    Ok(appended) => return appended.slice,
+                    Err(AppendError::Memory(_)) if self.evict_oldest(share, memory, out) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+        while self.evict_segment(local, memory, out) {}
+        let log = &mut self.partitions[local as usize].log;
+        log.skip_to(view.offset() + 1);
+        self.statistics.uncached += 1;
+        record
+    }
+
+    /// The log could not make something durable: nothing that is staged will be.
+    fn refuse_staged(&mut self, share: usize, code: Code, out: &mut HomeOutputs) {
+        let Some(disk) = &mut self.shares[share].disk else {
+            return;
+        };
+        let staged = std::mem::take(&mut disk.staged);
+        let topics = std::mem::take(&mut disk.topics);
+        disk.retained_change = 0;
+        // Before anything else is looked at: a repetition of the first is not out of order behind the last.
+        for staged in staged.iter().rev() {
+            if let Some(view) = RecordView::parse(&staged.record) {
+                let name = self.interests.topics.name(staged.topic);
+                self.dedup.take_back(staged.local, name, &view);
+            }
+        }
+        for staged in staged {
+            self.refuse_publication(staged.from, staged.reply, code.into(), out);
+            for (from, reply) in staged.repeated {
+                self.refuse_publication(from, reply, code.into(), out);
+            }
+        }
+        for topic in topics.into_keys() {
+            self.forget_if_idle(topic, out);
+        }
+    }
+}

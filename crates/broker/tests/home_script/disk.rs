@@ -1,0 +1,265 @@
+//! A log thread with a disk that is a map, for the tests of homes: it does what it is told, when it is told.
+
+use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
+use broker::mail::{Code, PageLimits, PartitionId};
+use log::RecordView;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::chunk::Slice;
+
+/// One record: its topic's name and its bytes.
+pub type Stored = (String, Slice);
+
+/// See the module.
+#[derive(Default)]
+pub struct TestDisk {
+    records: BTreeMap<(PartitionId, u64), Stored>,
+    floors: BTreeMap<PartitionId, u64>,
+    appends: VecDeque<(u32, PartitionId, String, Slice)>,
+    reads: VecDeque<(Token, PartitionId, DiskQuery)>,
+    /// Everything of this generation is refused.
+    refused: Option<u32>,
+    /// Records that cannot be read any more.
+    damaged: BTreeSet<(PartitionId, u64)>,
+}
+
+impl TestDisk {
+    /// Takes what a home asks; says what of it is answered at once.
+    pub fn take(&mut self, requests: Vec<DiskRequest>) -> Vec<DiskLetter> {
+        let mut letters = Vec::new();
+        for request in requests {
+            match request {
+                DiskRequest::Append { generation, .. } if self.refused == Some(generation) => {
+                    letters.push(DiskLetter::Committed {
+                        generation,
+                        count: 1,
+                        result: Err(Code::LogUnavailable),
+                    });
+                }
+                DiskRequest::Append {
+                    generation,
+                    partition,
+                    topic,
+                    record,
+                } => self
+                    .appends
+                    .push_back((generation, partition, text(&topic), record)),
+                DiskRequest::Read {
+                    token,
+                    partition,
+                    query,
+                } => self.reads.push_back((token, partition, query)),
+            }
+        }
+        letters
+    }
+
+    /// The process has ended: nobody waits for anything.
+    pub fn forget_requests(&mut self) {
+        self.appends.clear();
+        self.reads.clear();
+        self.refused = None;
+    }
+
+    /// The oldest appends get on disk.
+    pub fn commit(&mut self, count: usize) -> Option<DiskLetter> {
+        let generation = self.appends.front()?.0;
+        let mut committed = 0;
+        while committed < count as u32
+            && self
+                .appends
+                .front()
+                .is_some_and(|append| append.0 == generation)
+        {
+            let (_, partition, topic, record) = self.appends.pop_front()?;
+            let offset = view(&record).offset();
+            let head = self
+                .records
+                .range((partition, 0)..=(partition, u64::MAX))
+                .next_back();
+            assert!(
+                head.is_none_or(|((_, head), _)| *head < offset),
+                "{offset} of {partition} is not above the head"
+            );
+            // The topic id means nothing to a disk.
+            let mut bytes = record.to_vec();
+            bytes[32..36].fill(0xee);
+            let stored = (topic, Slice::copy_of(&bytes));
+            self.records.insert((partition, offset), stored);
+            committed += 1;
+        }
+        Some(DiskLetter::Committed {
+            generation,
+            count: committed,
+            result: Ok(()),
+        })
+    }
+
+    /// The oldest append fails, and with it all of its generation.
+    pub fn fail(&mut self, code: Code) -> Option<DiskLetter> {
+        let generation = self.appends.front()?.0;
+        let count = self.appends.len();
+        self.appends.retain(|append| append.0 != generation);
+        self.refused = Some(generation);
+        Some(DiskLetter::Committed {
+            generation,
+            count: (count - self.appends.len()) as u32,
+            result: Err(code),
+        })
+    }
+
+    /// Answers one of the reads that wait.
+    pub fn answer(&mut self, nth: usize) -> Option<DiskLetter> {
+        let (token, partition, query) = self.reads.remove(nth)?;
+        let result = Ok(self.read(partition, query));
+        Some(DiskLetter::Answer { token, result })
+    }
+
+    /// Cannot answer the oldest read.
+    pub fn fail_read(&mut self) -> Option<DiskLetter> {
+        let (token, ..) = self.reads.pop_front()?;
+        let result = Err(Code::LogUnavailable);
+        Some(DiskLetter::Answer { token, result })
+    }
+
+    /// Drops all records of a partition below `floor`.
+    pub fn drop_below(&mut self, partition: PartitionId, floor: u64) -> DiskLetter {
+        let old = self.floor(partition);
+        let floor = floor.max(old);
+        let gone: Vec<(PartitionId, u64)> = self
+            .records
+            .range((partition, 0)..(partition, floor))
+            .map(|(place, _)| *place)
+            .collect();
+        let names: BTreeSet<String> = gone
+            .iter()
+            .filter_map(|place| self.records.remove(place))
+            .map(|(name, _)| name)
+            .collect();
+        self.floors.insert(partition, floor);
+        DiskLetter::Floor {
+            floors: vec![(partition, floor)],
+            topics: names
+                .iter()
+                .map(|name| (partition, Slice::copy_of(name.as_bytes())))
+                .collect(),
+        }
+    }
+
+    /// A record is there and cannot be read.
+    pub fn damage(&mut self, partition: PartitionId, offset: u64) {
+        self.damaged.insert((partition, offset));
+    }
+
+    /// The least offset that may be there.
+    pub fn floor(&self, partition: PartitionId) -> u64 {
+        self.floors.get(&partition).copied().unwrap_or(1)
+    }
+
+    /// All records of a partition, ascending.
+    pub fn records_of(&self, partition: PartitionId) -> impl Iterator<Item = (u64, &Stored)> {
+        self.records
+            .range((partition, 0)..=(partition, u64::MAX))
+            .map(|((_, offset), stored)| (*offset, stored))
+    }
+
+    /// Readable records of a topic with offsets in the range, and whether others were there.
+    fn topic(
+        &self,
+        partition: PartitionId,
+        topic: &Slice,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> (Vec<Slice>, bool) {
+        let topic = text(topic);
+        let all = self
+            .records_of(partition)
+            .filter(|(offset, stored)| range.contains(offset) && stored.0 == topic);
+        let (whole, damaged): (Vec<_>, Vec<_>) =
+            all.partition(|(offset, _)| !self.damaged.contains(&(partition, *offset)));
+        let whole = whole.into_iter().map(|(_, stored)| stored.1.clone());
+        (whole.collect(), !damaged.is_empty())
+    }
+
+    fn read(&self, partition: PartitionId, query: DiskQuery) -> DiskAnswer {
+        match query {
+            DiskQuery::Page {
+                topic,
+                after,
+                through,
+                limits,
+            } => {
+                let (records, damaged) = self.topic(partition, &topic, after + 1..=through);
+                let (records, complete) = limited(records, limits);
+                DiskAnswer::Page {
+                    first_prev: records.first().map(|record| view(record).prev()),
+                    records,
+                    complete,
+                    damaged,
+                }
+            }
+            DiskQuery::PageBack {
+                topic,
+                before,
+                oldest,
+                limits,
+            } => {
+                let (mut records, damaged) = self.topic(partition, &topic, oldest..=before - 1);
+                records.reverse();
+                let (records, complete) = limited(records, limits);
+                DiskAnswer::Page {
+                    first_prev: records.last().map(|record| view(record).prev()),
+                    records,
+                    complete,
+                    damaged,
+                }
+            }
+            DiskQuery::Start {
+                topic,
+                through,
+                count,
+                not_before_ms,
+                after,
+            } => {
+                let (records, _) = self.topic(partition, &topic, 0..=through);
+                let young = |record: &&Slice| view(record).time_ms() >= not_before_ms;
+                let served: Vec<&Slice> = records
+                    .iter()
+                    .rev()
+                    .take(count as usize)
+                    .take_while(young)
+                    .collect();
+                let oldest = served.last().map(|record| view(record).offset());
+                let first = served
+                    .iter()
+                    .rev()
+                    .find(|record| view(record).offset() > after);
+                DiskAnswer::Start {
+                    oldest,
+                    prev: first.map(|record| view(record).prev()),
+                    count: served.len() as u32,
+                }
+            }
+            DiskQuery::Scan { .. } => panic!("no home scans"),
+        }
+    }
+}
+
+fn limited(mut records: Vec<Slice>, limits: PageLimits) -> (Vec<Slice>, bool) {
+    let mut bytes = 0;
+    let fits = |record: &Slice| {
+        bytes += record.len();
+        bytes <= limits.bytes_max as usize
+    };
+    let fitting = records.iter().map(fits).take_while(|fits| *fits).count();
+    let count = fitting.min(limits.records_max as usize).max(1);
+    let complete = count >= records.len();
+    records.truncate(count);
+    (records, complete)
+}
+
+fn view(record: &Slice) -> RecordView<'_> {
+    RecordView::parse(record).unwrap()
+}
+
+fn text(slice: &Slice) -> String {
+    String::from_utf8(slice.to_vec()).unwrap()
+}
