@@ -46,6 +46,7 @@ fn settings() -> Arc<Settings> {
             history_messages_max: 10,
             history_age_max_ms: 1_000_000,
             message_bytes_max: 4_000,
+            when_lagging: broker::settings::LagPolicy::Replay,
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits {

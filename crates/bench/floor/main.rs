@@ -19,8 +19,8 @@ use net::{Close, Conn, Event, Net, Read, Write};
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
-    ClientFrame, Message, PlainTopic, Position, Published, SUBPROTOCOL, ServerFrame, Subscribed,
-    Welcome,
+    Beginning, ClientFrame, Message, PlainTopic, Position, Published, SUBPROTOCOL, ServerFrame,
+    Subscribed, SubscribedTo, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Frame, Opcode, Role, frame};
@@ -145,17 +145,25 @@ impl Floor {
                 message_bytes_max: FRAME_BYTES_MAX as u64,
                 subscriptions_per_session_max: 1,
                 node: Some("floor"),
+                resumed: None,
+                ticket_lifetime_s: None,
             })),
             ClientFrame::Subscribe(subscribe) => {
                 let through = Position {
                     epoch: 1,
                     offset: self.offset,
                 };
+                let beginning = Beginning {
+                    through,
+                    ..Beginning::default()
+                };
                 for item in subscribe.items {
                     self.answer(&ServerFrame::Subscribed(Subscribed {
                         subscription: item.subscription,
-                        replaying: false,
-                        plain: Some(PlainTopic { alias: 1, through }),
+                        to: SubscribedTo::Topic(PlainTopic {
+                            alias: 1,
+                            beginning,
+                        }),
                     }));
                 }
                 self.subscribers.push(conn);

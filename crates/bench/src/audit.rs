@@ -333,7 +333,8 @@ mod tests {
     fn play(steps: &[Step]) -> Audit {
         let (mut stream, mut audit) = (Stream::new(0), Audit::default());
         let (mut epoch, mut offset) = (1, 0);
-        stream.subscribed(0, epoch, offset, false);
+        let beginning = wire::native::Beginning::default();
+        stream.subscribed(0, epoch, &beginning);
         audit.begun();
         for step in steps {
             match *step {

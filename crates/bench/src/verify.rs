@@ -8,6 +8,7 @@
 //! came twice.
 
 use crate::payload::Header;
+use wire::native::Beginning;
 
 /// What one client knows of one topic. 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,25 +132,27 @@ impl Stream {
 
     /// The server's answer to a subscription that started at the cursor, or anywhere if there was none: the rules of
     /// `spec/protocol.md`, section 6.
-    pub fn subscribed(&mut self, alias: u32, epoch: u16, through: u64, replaying: bool) {
+    ///
+    /// `epoch` is that of `beginning`, as a number of the table of epochs.
+    pub fn subscribed(&mut self, alias: u32, epoch: u16, beginning: &Beginning) {
+        let through = beginning.through.offset;
         self.alias = alias.wrapping_add(1);
         let known = self.epoch();
         self.state = epoch & EPOCH;
-        if replaying {
+        if beginning.replaying {
             self.state |= REPLAYING;
         }
         if known == 0 {
             self.offset = through;
+        } else if beginning.continued && through <= self.offset {
+            // The position has stayed valid, whatever its epoch.
         } else if known == epoch {
             // The cursor stays: what is missing shows by `prev`.
-            if through > self.offset {
-                self.state |= GAP_DUE;
-            }
-        } else if through != self.offset {
+            self.state |= GAP_DUE;
+        } else {
             self.offset = through;
             self.state |= GAP_DUE_AT_ONCE;
         }
-        // Another epoch at the same offset: the position has stayed valid.
     }
 
     /// The replay is over; everything up to `through` is settled.
@@ -238,6 +241,15 @@ impl Stream {
 mod tests {
     use super::*;
     use crate::payload::Clock;
+    use wire::native::Position;
+
+    fn at(offset: u64, replaying: bool, continued: bool) -> Beginning {
+        Beginning {
+            through: Position { epoch: 0, offset },
+            replaying,
+            continued,
+        }
+    }
 
     fn header(publisher: u32, sequence: u64) -> Header {
         Header {
@@ -293,7 +305,7 @@ mod tests {
     fn proof() {
         let mut stream = Stream::new(0);
         let mut faults = Faults::default();
-        stream.subscribed(0, 1, 10, false);
+        stream.subscribed(0, 1, &at(10, false, false));
         assert!(stream.check_proof(10, 12, &mut faults));
         assert!(stream.check_proof(8, 13, &mut faults)); // prev may be earlier: forgotten_through
         assert!(!stream.check_proof(12, 13, &mut faults));
@@ -330,12 +342,12 @@ mod tests {
         }
         use Then::{CaughtUp, Gap, Message};
         /// A cursor at 20 in epoch 1; the answer; what follows; failed proofs.
-        fn check(epoch: u16, through: u64, then: &[Then], wanted: u64) {
+        fn check(epoch: u16, through: (u64, bool), then: &[Then], wanted: u64) {
             let mut stream = Stream::new(0);
             let mut faults = Faults::default();
-            stream.subscribed(0, 1, 20, false);
+            stream.subscribed(0, 1, &at(20, false, false));
             stream.disconnected();
-            stream.subscribed(0, epoch, through, true);
+            stream.subscribed(0, epoch, &at(through.0, true, through.1));
             assert!(stream.is_replaying() && !stream.is_live());
             for step in then {
                 match *step {
@@ -348,39 +360,47 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(faults.proof_failed, wanted, "{epoch} {through}");
+            assert_eq!(faults.proof_failed, wanted, "{epoch} {through:?}");
         }
-        check(1, 20, &[Message(20, 22), CaughtUp(30)], 0);
-        check(1, 15, &[Message(18, 20), Message(20, 22)], 0);
-        // Beyond the cursor in the same epoch.
-        check(1, 50, &[Gap(1, 50), Message(50, 51)], 0);
-        check(1, 50, &[Message(20, 51), CaughtUp(60)], 0);
-        check(1, 50, &[Message(50, 51)], 1);
-        check(1, 50, &[CaughtUp(50)], 1);
-        // Another epoch: the position stayed valid, or a gap comes first.
-        check(2, 20, &[Message(20, 22), CaughtUp(30)], 0);
-        check(2, 3, &[Gap(2, 3), Message(3, 4)], 0);
-        check(2, 3, &[Message(0, 4), Message(4, 5)], 1);
-        check(2, 3, &[Message(0, 2), Message(2, 4)], 1);
-        check(2, 3, &[CaughtUp(3)], 1);
-        check(2, 0, &[Gap(2, 0), Message(0, 1)], 0);
+        // Continued, in the same epoch and in another.
+        check(1, (20, true), &[Message(20, 22), CaughtUp(30)], 0);
+        check(1, (20, true), &[CaughtUp(30)], 0);
+        check(1, (15, true), &[Message(18, 20), Message(20, 22)], 0);
+        check(2, (20, true), &[Message(20, 22), CaughtUp(30)], 0);
+        check(2, (20, true), &[CaughtUp(30)], 0);
+        check(2, (20, true), &[Message(21, 22)], 1);
+        check(1, (50, true), &[CaughtUp(50)], 1);
+        // Not continued in the same epoch: a gap is due, or `prev` shows that there is none.
+        check(1, (50, false), &[Gap(1, 50), Message(50, 51)], 0);
+        check(1, (50, false), &[Message(20, 51), CaughtUp(60)], 0);
+        check(1, (50, false), &[Message(50, 51)], 1);
+        check(1, (50, false), &[CaughtUp(50)], 1);
+        check(1, (20, false), &[CaughtUp(30)], 1);
+        // Not continued in another epoch: a gap comes first.
+        check(2, (20, false), &[Gap(2, 20), Message(20, 22)], 0);
+        check(2, (20, false), &[Message(20, 22), CaughtUp(30)], 1);
+        check(2, (3, false), &[Gap(2, 3), Message(3, 4)], 0);
+        check(2, (3, false), &[Message(0, 4), Message(4, 5)], 1);
+        check(2, (3, false), &[Message(0, 2), Message(2, 4)], 1);
+        check(2, (3, false), &[CaughtUp(3)], 1);
+        check(2, (0, false), &[Gap(2, 0), Message(0, 1)], 0);
     }
 
     #[test]
     fn live_and_replaying() {
         let mut stream = Stream::new(0);
         assert!(!stream.is_live());
-        stream.subscribed(7, 1, 20, false);
+        stream.subscribed(7, 1, &at(20, false, false));
         assert!(stream.is_live() && stream.is_subscribed());
         assert!(!stream.disconnected());
         assert!(!stream.is_live() && !stream.is_subscribed());
         assert_eq!((stream.epoch(), stream.offset), (1, 20));
-        stream.subscribed(7, 1, 20, true);
+        stream.subscribed(7, 1, &at(20, true, false));
         assert!(!stream.is_live());
         stream.caught_up(25, &mut Faults::default());
         assert!(stream.is_live());
         // The old position is refused, and the connection ends before the gap is told.
-        stream.subscribed(7, 2, 3, true);
+        stream.subscribed(7, 2, &at(3, true, false));
         assert!(stream.disconnected());
         assert_eq!((stream.epoch(), stream.offset), (2, 3));
         assert!(!stream.disconnected());

@@ -209,6 +209,8 @@ pub enum Letter {
         through: u64,
         /// Whether pages follow.
         replaying: bool,
+        /// A start behind a position: it is valid, and all after it follows.
+        continued: bool,
         /// What the asked position can no longer have.
         gap: Option<Gap>,
         /// The retained message, when a snapshot start found one that history no longer holds after `through`.

@@ -106,9 +106,9 @@ fn since_complete() {
             a: 101 crore.v1
             a: welcome ping 60s
         a: subscribe 1 news since 7:1, 2 other since 7:5, 3 none since 7:5
-            a: subscribed 1 through 7:1 replaying
-            a: subscribed 2 through 7:5
-            a: subscribed 3 through 7:5
+            a: subscribed 1 through 7:1 continued replaying
+            a: subscribed 2 through 7:5 continued
+            a: subscribed 3 through 7:5 continued
             a: message 1 2<1 2
             a: message 1 3<2 3
             a: caught-up 1 through 5
@@ -157,7 +157,7 @@ fn since_unknown() {
         a: subscribe 1 news since 7:9 fail-on-gap
             a: error subscription 1 position_unavailable restart 7:0
         a: subscribe 1 news since 7:2 fail-on-gap
-            a: subscribed 1 through 7:2 replaying
+            a: subscribed 1 through 7:2 continued replaying
             a: message 1 3<2 3
             a: caught-up 1 through 3
         a: subscribe 2 none since 6:2 fail-on-gap
@@ -205,7 +205,7 @@ fn since_evicted() {
         a: subscribe 1 news since 7:1 fail-on-gap
             a: error subscription 1 position_unavailable restart 7:3
         a: subscribe 1 news since 7:3 fail-on-gap
-            a: subscribed 1 through 7:3 replaying
+            a: subscribed 1 through 7:3 continued replaying
             a: message 1 4<3 4
             a: message 1 5<4 5
             a: caught-up 1 through 5
@@ -219,7 +219,7 @@ fn since_evicted() {
             a: subscribed 2 through 7:5
             a: gap 2 4..5 Evicted
         a: subscribe 3 unseen since 7:5
-            a: subscribed 3 through 7:5
+            a: subscribed 3 through 7:5 continued
         b: publish 1 unknown x
             a: message 2 6<5 x
             b: published 1 7:6
@@ -366,7 +366,7 @@ fn unsubscribing_and_aliases() {
             a: unsubscribed 2 0
             a: unsubscribed 3 0
         a: subscribe 7 c since 7:3, 8 a
-            a: subscribed 7 through 7:3 replaying
+            a: subscribed 7 through 7:3 continued replaying
             a: subscribed 8 through 7:4
             a: message 7 4<0 4
             a: caught-up 7 through 4
@@ -594,7 +594,7 @@ fn replay_with_credit() {
             a: 101 crore.v1
             a: welcome ping 60s
         a: subscribe 1 news since 7:0 credit 2
-            a: subscribed 1 through 7:0 replaying
+            a: subscribed 1 through 7:0 continued replaying
             a: message 1 1<0 1
             a: message 1 2<1 2
         b: flood news 11..11
@@ -618,7 +618,7 @@ fn replay_with_credit() {
         a: unsubscribe 1
             a: unsubscribed 1 0
         a: subscribe 1 news since 7:10 credit 0
-            a: subscribed 1 through 7:10 replaying
+            a: subscribed 1 through 7:10 continued replaying
         a: credit 1 1
             a: message 1 11<10 11
         a: credit 1 1
@@ -645,8 +645,8 @@ fn pages() {
             a: 101 crore.v1
             a: welcome ping 60s
         a: subscribe 1 news since 7:0, 2 other since 7:0
-            a: subscribed 1 through 7:0 replaying
-            a: subscribed 2 through 7:0
+            a: subscribed 1 through 7:0 continued replaying
+            a: subscribed 2 through 7:0 continued
             a: message 1 1..30: 30 in order
             a: caught-up 1 through 30
         b: flood other 1..9
@@ -654,7 +654,7 @@ fn pages() {
         a: unsubscribe 2
             a: unsubscribed 2 0
         a: subscribe 2 other since 7:30
-            a: subscribed 2 through 7:30 replaying
+            a: subscribed 2 through 7:30 continued replaying
             a: message 2 31..39: 9 in order
             a: caught-up 2 through 39
         count pages

@@ -87,6 +87,36 @@ fn refused_publications() {
     );
 }
 
+/// Understood and refused by name; the connection stays.
+#[test]
+fn options_that_are_not_served() {
+    check(
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello 0 ticket forged
+            a: welcome ping 60s
+            a: error connection ticket_refused
+        a: ticket 9
+            a: error request 9 unsupported_frame
+        a: subscribe 1 news policy conflate, 2 a/# each 0 7:1, 3 news each 0 7:1, 4 news
+            a: error subscription 1 unsupported_option
+            a: error subscription 2 unsupported_start
+            a: error subscription 3 unsupported_start
+            a: subscribed 4 through 7:0
+        a: publish 1 news x producer p 1
+            a: error request 1 unsupported_option
+        a: publish 2 news x key k
+            a: error request 2 unsupported_option
+        a: publish 0 news x epoch 7
+            a: error request 0 unsupported_option
+        a: publish 3 news x
+            a: published 3 7:1
+            a: message 4 1<0 x
+        ",
+    );
+}
+
 #[test]
 fn signs_of_life() {
     check_with(
@@ -375,13 +405,16 @@ fn malformed_frames() {
         a9: connect native
             a9: 101 crore.v1
             a9: welcome ping 60s
-        a9: frame 02 00 01 03 80 01 63 00 01 07 00
+        a9: frame 02 00 02 03 80 01 63 00 01 07 01 04 04 80 01 64 00 01 09 00
             a9: error subscription 3 unsupported_option
+            a9: error subscription 4 unsupported_option
         a10: connect native
             a10: 101 crore.v1
             a10: welcome ping 60s
         a10: frame 04 80 09 01 61 01 0b 00
-            a10: error request 9 unsupported_option
+            a10: error request 9 malformed_parameter
+        a10: publish 10 a x producer p 0
+            a10: error request 10 malformed_parameter
         a11: connect native
             a11: 101 crore.v1
             a11: welcome ping 60s
@@ -418,7 +451,7 @@ fn malformed_frames() {
             b0: closed
         b1: connect ws
             b1: 101 crore.v1
-        b1: frame 01 80 01 00 01 03 00
+        b1: frame 01 80 01 00 01 65 00
             b1: error connection unsupported_option
             b1: close 3506 unsupported_option
             b1: closed

@@ -185,7 +185,7 @@ fn disconnect() {
         b: flood other 22..22
             a: message 2 22<3 22
         a: subscribe 1 news since 7:4
-            a: subscribed 1 through 7:4 replaying
+            a: subscribed 1 through 7:4 continued replaying
             a: message 1 5..21: 17 in order
             a: caught-up 1 through 22
         b: flood news 23..23
@@ -220,7 +220,7 @@ fn a_recovery_is_complete() {
             homes go
             b: flood news 31..40
             a: drain 40
-                a: subscribed 1 through 7:2 replaying
+                a: subscribed 1 through 7:2 continued replaying
                 a: message 1 3<2 3
                 a: message 1 4<3 4
                 a: message 1 5<4 5

@@ -109,7 +109,7 @@ fn overflow_within_a_replay() {
         homes go
         b: flood other 5..30
         a: open
-            a: subscribed 1 through 7:0 replaying
+            a: subscribed 1 through 7:0 continued replaying
             a: subscribed 2 through 7:4
             a: message 2 5<0 5
             a: message 2 6<5 6
@@ -147,7 +147,7 @@ fn overflow_within_a_replay_with_credit() {
         homes go
         b: flood other 10..30
         a: open
-            a: subscribed 1 through 7:0 replaying
+            a: subscribed 1 through 7:0 continued replaying
             a: subscribed 2 through 7:9
             a: message 2 10<0 10
             a: message 2 11<10 11
@@ -188,8 +188,8 @@ fn credit_does_not_hold_who_lags() {
             a: 101 crore.v1
             a: welcome ping 60s
         a: subscribe 1 news since 7:2 credit 1, 2 news2 since 7:0 credit 1
-            a: subscribed 1 through 7:2
-            a: subscribed 2 through 7:0
+            a: subscribed 1 through 7:2 continued
+            a: subscribed 2 through 7:0 continued
         a: block
         b: flood news 3..3
         b: flood news 4..40

@@ -156,7 +156,7 @@ pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
 pub(crate) enum Command {
     Subscribe {
         filter: String,
-        start: Start,
+        start: Start<'static>,
         fail_on_gap: bool,
         reply: Reply<SubscriptionId>,
     },
@@ -227,7 +227,11 @@ impl Client {
     /// # Errors
     /// [`RequestError::Invalid`] or [`RequestError::Closed`]. The server's refusal is
     /// [`Event::Unsubscribed`].
-    pub fn subscribe(&self, filter: &str, start: Start) -> Result<SubscriptionId, RequestError> {
+    pub fn subscribe(
+        &self,
+        filter: &str,
+        start: Start<'static>,
+    ) -> Result<SubscriptionId, RequestError> {
         self.subscribe_with(filter, start, false)
     }
 
@@ -239,7 +243,7 @@ impl Client {
     pub fn subscribe_with(
         &self,
         filter: &str,
-        start: Start,
+        start: Start<'static>,
         fail_on_gap: bool,
     ) -> Result<SubscriptionId, RequestError> {
         let (reply, receiver) = mpsc::sync_channel(1);

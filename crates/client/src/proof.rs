@@ -15,11 +15,8 @@ pub struct Proof {
     cursor: Option<Position>,
     /// The newest offset that the present connection delivered.
     newest: u64,
-    /// The server began beyond our cursor and has not said yet what lies between.
+    /// The server did not say that it goes on behind our cursor, and has not said yet what lies between.
     unannounced: Option<Position>,
-    /// Where the cursor stood before the epoch changed under the same offset: the position stayed valid, unless the
-    /// server announces a gap at once.
-    changed_from: Option<Position>,
 }
 
 /// What a message is, given what was received before.
@@ -58,32 +55,30 @@ impl Proof {
     pub fn connection_lost(&mut self) {
         self.newest = 0;
         self.unannounced = None;
-        self.changed_from = None;
     }
 
-    /// The server's answer to a subscribe: everything up to `through` is settled.
+    /// The server's answer to a subscribe: everything up to `through` is settled. `continued`: the cursor that was asked
+    /// for is valid, whatever its epoch, and everything after it follows.
     ///
-    /// A first answer sets the cursor. On a resume the cursor moves on only when a gap is announced; a server that
-    /// moved on by itself is found out with the next message, or by [`Proof::caught_up`].
-    pub fn subscribed(&mut self, through: Position) {
+    /// A first answer sets the cursor. On a resume that is not continued the cursor moves on only when a gap is
+    /// announced; a server that moved on by itself is found out with the next message, or by [`Proof::caught_up`].
+    pub fn subscribed(&mut self, through: Position, continued: bool) {
         self.newest = 0;
-        self.changed_from = None;
-        match self.cursor {
-            None => self.cursor = Some(through),
-            Some(cursor) if cursor.epoch == through.epoch => {
-                if through.offset > cursor.offset {
-                    self.unannounced = Some(cursor);
-                }
-            }
-            Some(cursor) => {
-                // The same offset under a new epoch is a position that stayed valid.
-                if through.offset != cursor.offset {
-                    self.unannounced = Some(cursor);
-                } else {
-                    self.changed_from = Some(cursor);
-                }
-                self.cursor = Some(through);
-            }
+        self.unannounced = None;
+        let Some(cursor) = self.cursor else {
+            self.cursor = Some(through);
+            return;
+        };
+        if continued && through.offset <= cursor.offset {
+            self.cursor = Some(Position {
+                epoch: through.epoch,
+                ..cursor
+            });
+            return;
+        }
+        self.unannounced = Some(cursor);
+        if cursor.epoch != through.epoch {
+            self.cursor = Some(through);
         }
     }
 
@@ -99,7 +94,6 @@ impl Proof {
             return Verdict::OutOfOrder;
         }
         self.newest = offset;
-        self.changed_from = None;
         if offset <= cursor.offset {
             return Verdict::Duplicate;
         }
@@ -120,11 +114,7 @@ impl Proof {
     /// The server announced that what lies up to `to` cannot be had. The cursor is there now, even if that is lower
     /// than before (a log that lost data). Answers the last settled position.
     pub fn gap(&mut self, to: Position) -> Option<Position> {
-        let from = self
-            .unannounced
-            .take()
-            .or(self.changed_from.take())
-            .or(self.cursor);
+        let from = self.unannounced.take().or(self.cursor);
         self.cursor = Some(to);
         self.newest = 0;
         from
@@ -141,22 +131,15 @@ impl Proof {
         hole
     }
 
-    /// Whether the server began beyond the cursor, and a gap or a message that explains it is still to come.
+    /// Whether the server did not go on behind the cursor, and a gap or a message that explains it is still to come.
     pub fn is_gap_due(&self) -> bool {
         self.unannounced.is_some()
-    }
-
-    /// Whether the epoch changed under the same offset and nothing has come since. That is a position that stayed valid,
-    /// or one of a log that is gone, by chance with the same offset; then the gap is the next that comes.
-    pub fn is_gap_possible(&self) -> bool {
-        self.changed_from.is_some()
     }
 
     /// Replay is over and everything up to `through` is settled. A hole that was never announced is answered: its
     /// last settled position and its end.
     pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
-        self.changed_from = None;
         let hole = self
             .unannounced
             .take()
@@ -191,7 +174,7 @@ mod tests {
     #[test]
     fn live_from_a_first_answer() {
         let mut proof = Proof::default();
-        proof.subscribed(at(1, 10));
+        proof.subscribed(at(1, 10), false);
         assert_eq!(proof.caught_up(10), None);
         assert_eq!(proof.message(10, 12), Verdict::Next);
         assert_eq!(
@@ -214,25 +197,30 @@ mod tests {
 
     #[test]
     fn the_same_offset_of_another_epoch() {
-        // A gap that comes at once is told from the position of the old epoch.
+        // Not continued: the gap is told from the position of the old epoch.
         let mut proof = Proof::resume_at(at(1, 0));
-        proof.subscribed(at(2, 0));
-        assert!(!proof.is_gap_due() && proof.is_gap_possible());
+        proof.subscribed(at(2, 0), false);
+        assert!(proof.is_gap_due());
         assert_eq!(proof.gap(at(2, 0)), Some(at(1, 0)));
-        assert!(!proof.is_gap_possible());
-        // Without one the position stayed valid.
+        assert!(!proof.is_gap_due());
+        // Continued: the position stayed valid.
         proof.connection_lost();
-        proof.subscribed(at(3, 0));
+        proof.subscribed(at(3, 0), true);
+        assert!(!proof.is_gap_due());
+        assert_eq!(proof.cursor(), Some(at(3, 0)));
         assert_eq!(proof.message(0, 5), Verdict::Next);
-        assert!(!proof.is_gap_possible());
         assert_eq!(proof.gap(at(3, 9)), Some(at(3, 5)));
+        // Who claims to continue and begins beyond the cursor is not believed.
+        proof.connection_lost();
+        proof.subscribed(at(3, 20), true);
+        assert_eq!(proof.caught_up(20), Some((at(3, 9), 20)));
     }
 
     #[test]
     fn resume_drops_what_overlaps() {
         let mut proof = Proof::resume_at(at(1, 20));
         proof.connection_lost();
-        proof.subscribed(at(1, 15));
+        proof.subscribed(at(1, 15), true);
         assert_eq!(proof.message(10, 18), Verdict::Duplicate);
         assert_eq!(proof.message(18, 20), Verdict::Duplicate);
         assert_eq!(proof.message(20, 24), Verdict::Next);
@@ -243,12 +231,12 @@ mod tests {
     #[test]
     fn announced_gaps_settle() {
         let mut proof = Proof::resume_at(at(1, 20));
-        proof.subscribed(at(1, 50));
+        proof.subscribed(at(1, 50), false);
         assert_eq!(proof.gap(at(1, 50)), Some(at(1, 20)));
         assert_eq!(proof.message(50, 51), Verdict::Next);
         // Another epoch: the old position comes back as the gap's beginning.
         proof.connection_lost();
-        proof.subscribed(at(2, 0));
+        proof.subscribed(at(2, 0), false);
         assert_eq!(proof.gap(at(2, 0)), Some(at(1, 51)));
         assert_eq!(proof.message(0, 1), Verdict::Next);
         assert_eq!(proof.cursor(), Some(at(2, 1)));
@@ -258,7 +246,7 @@ mod tests {
     fn what_the_server_does_not_announce_is_found() {
         // Moved on within the epoch, then a message.
         let mut proof = Proof::resume_at(at(1, 20));
-        proof.subscribed(at(1, 50));
+        proof.subscribed(at(1, 50), false);
         assert_eq!(
             proof.message(50, 51),
             Verdict::Hole {
@@ -268,16 +256,16 @@ mod tests {
         );
         // Moved on, and the topic had nothing there: prev proves it.
         let mut proof = Proof::resume_at(at(1, 20));
-        proof.subscribed(at(1, 50));
+        proof.subscribed(at(1, 50), false);
         assert_eq!(proof.message(20, 51), Verdict::Next);
         assert_eq!(proof.caught_up(51), None);
         // Moved on and said no more than that.
         let mut proof = Proof::resume_at(at(1, 20));
-        proof.subscribed(at(1, 50));
+        proof.subscribed(at(1, 50), false);
         assert_eq!(proof.caught_up(50), Some((at(1, 20), 50)));
         // Another epoch.
         let mut proof = Proof::resume_at(at(1, 20));
-        proof.subscribed(at(2, 3));
+        proof.subscribed(at(2, 3), false);
         assert_eq!(
             proof.message(1, 4),
             Verdict::Hole {
@@ -287,7 +275,7 @@ mod tests {
         );
         // Another epoch under which the position stayed valid.
         let mut proof = Proof::resume_at(at(1, 20));
-        proof.subscribed(at(2, 20));
+        proof.subscribed(at(2, 20), true);
         assert_eq!(proof.message(20, 22), Verdict::Next);
         assert_eq!(proof.cursor(), Some(at(2, 22)));
     }
@@ -295,7 +283,7 @@ mod tests {
     #[test]
     fn skipped() {
         let mut proof = Proof::default();
-        proof.subscribed(at(1, 10));
+        proof.subscribed(at(1, 10), false);
         assert_eq!(proof.skipped(10, 15), None);
         assert_eq!(proof.message(15, 16), Verdict::Next);
         assert_eq!(proof.skipped(20, 25), Some((at(1, 16), 20)));

@@ -53,7 +53,8 @@ fn lost(from: u64, to: u64) -> Value {
 fn report(proof: &mut Proof, frame: &ServerFrame<'_>) -> Vec<Value> {
     match frame {
         ServerFrame::Subscribed(frame) => {
-            proof.subscribed(frame.plain.expect("a plain topic").through);
+            let beginning = frame.topic().expect("a plain topic").beginning;
+            proof.subscribed(beginning.through, beginning.continued);
             Vec::new()
         }
         ServerFrame::Message(frame) => {

@@ -33,7 +33,7 @@ enum Stage {
 struct Plain {
     run: Run,
     stage: Stage,
-    start: Start,
+    start: Start<'static>,
     fail_on_gap: bool,
     credit: Option<u32>,
     /// The server has answered once: a cursor is there.
@@ -134,11 +134,7 @@ impl NativeClient {
         self.handshake().encode_request(&mut bytes);
         self.peer.send(&bytes);
         // HELLO and the rest may follow at once.
-        self.frame(&ClientFrame::Hello(Hello {
-            ping_interval_s: 0,
-            token: None,
-            name: None,
-        }));
+        self.frame(&ClientFrame::Hello(Hello::default()));
         let numbers: Vec<u32> = self.plain.keys().copied().collect();
         for number in numbers {
             self.ask_plain(context, number);

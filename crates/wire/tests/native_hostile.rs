@@ -5,8 +5,8 @@ mod native_json;
 use native_json::{field, files};
 use proptest::prelude::*;
 use wire::native::{
-    Attributes, ClientFrame, Message, NamedMessage, Position, Retained, ServerFrame, Tag,
-    encode_named_message_head, message_head,
+    Attributes, ClientFrame, Message, NamedHead, NamedMessage, Position, Retained, ServerFrame,
+    Tag, encode_named_message_head, message_head,
 };
 
 fn survives(bytes: &[u8]) {
@@ -55,6 +55,8 @@ proptest! {
         alias: u32,
         (offset, prev) in (1..=u64::MAX).prop_flat_map(|offset| (Just(offset), 0..offset)),
         epoch: u64,
+        partition: u32,
+        subscription: Option<u32>,
         is_retained: bool,
         content_type in proptest::option::of("[a-z/]{0,20}"),
         tags in proptest::collection::vec(("\\PC{0,9}", "\\PC{0,200}"), 0..4),
@@ -78,12 +80,14 @@ proptest! {
 
         let topic = "größe/€";
         let position = Position { epoch, offset };
-        let named = ServerFrame::NamedMessage(NamedMessage { topic, position, prev, retained, attributes, payload: &payload });
+        let named = ServerFrame::NamedMessage(NamedMessage {
+            topic, partition, position, prev, retained, subscription, attributes, payload: &payload,
+        });
         let mut expected = Vec::new();
         named.encode(&mut expected);
         let mut bytes = Vec::new();
-        encode_named_message_head(topic, position, prev, retained, !block.is_empty(), &mut bytes);
-        bytes.extend_from_slice(&block);
+        let head = NamedHead { topic, partition, position, prev, retained, subscription };
+        encode_named_message_head(&head, &block, &mut bytes);
         bytes.extend_from_slice(&payload);
         prop_assert_eq!(&bytes, &expected);
         prop_assert_eq!(ServerFrame::decode(&expected), Ok(named));

@@ -6,13 +6,13 @@ mod native_json;
 
 use native_json::{big, field, files, text};
 use serde_json::{Value, json};
-use wire::native::{Position, ServerFrame};
+use wire::native::{Beginning, Position, ServerFrame};
 
 /// The client's state for one plain topic.
 #[derive(Default)]
 struct Cursor {
     position: Option<Position>,
-    /// SUBSCRIBED moved on from this offset, and no GAP has said so yet.
+    /// SUBSCRIBED does not continue behind this offset, and no GAP has said so yet.
     unannounced: Option<u64>,
     is_new_epoch: bool,
 }
@@ -21,15 +21,16 @@ impl Cursor {
     fn handle(&mut self, frame: &ServerFrame<'_>) -> Vec<Value> {
         match frame {
             ServerFrame::Subscribed(frame) => {
-                self.subscribed(frame.plain.unwrap().through);
+                self.subscribed(frame.topic().unwrap().beginning);
                 vec![]
             }
             ServerFrame::Message(frame) => self.message(frame.offset, frame.prev),
             ServerFrame::CaughtUp(frame) => {
                 let through = self.position.unwrap().offset;
                 let lost = self.unannounced.take();
-                self.position.as_mut().unwrap().offset = through.max(frame.through);
-                lost.map(|from| event("lost", from, frame.through))
+                let to = through.max(frame.through);
+                self.position.as_mut().unwrap().offset = to;
+                lost.map(|from| event("lost", from, to))
                     .into_iter()
                     .collect()
             }
@@ -72,17 +73,23 @@ impl Cursor {
         }
     }
 
-    fn subscribed(&mut self, through: Position) {
+    fn subscribed(&mut self, beginning: Beginning) {
+        let through = beginning.through;
         let Some(own) = self.position else {
             self.position = Some(through);
             return;
         };
         self.is_new_epoch = own.epoch != through.epoch;
+        if beginning.continued && through.offset <= own.offset {
+            self.position = Some(Position {
+                epoch: through.epoch,
+                offset: own.offset,
+            });
+            return;
+        }
+        self.unannounced = Some(own.offset);
         if self.is_new_epoch {
             self.position = Some(through);
-            self.unannounced = (through.offset != own.offset).then_some(own.offset);
-        } else {
-            self.unannounced = (through.offset > own.offset).then_some(own.offset);
         }
     }
 

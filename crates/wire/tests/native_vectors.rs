@@ -174,6 +174,10 @@ fn the_specification_draws_true_frames() {
         kinds.insert(bytes[0]);
     }
     // PONG shares PING's drawing.
-    let expected = (0x01..=0x07).chain(0x81..=0x8C).collect();
+    let expected = (0x01..=0x07)
+        .chain([0x0A])
+        .chain(0x81..=0x8C)
+        .chain([0x8E])
+        .collect();
     assert_eq!(kinds, expected);
 }

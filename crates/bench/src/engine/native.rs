@@ -153,22 +153,15 @@ impl Streams {
                     .received(place, None, message.payload, turn);
             }
             ServerFrame::Subscribed(subscribed) => {
-                let Some(plain) = subscribed.plain else {
+                let Some(plain) = subscribed.topic() else {
                     return Ok(());
                 };
                 let number = self.number(subscribed.subscription)?;
                 if self.subscriptions.per_client() > SEARCHED_MAX {
                     self.aliases.insert((place, plain.alias), number);
                 }
-                let replaying = subscribed.replaying;
-                self.subscriptions.subscribed(
-                    place,
-                    number,
-                    plain.alias,
-                    plain.through,
-                    replaying,
-                    turn,
-                )?;
+                self.subscriptions
+                    .subscribed(place, number, plain.alias, plain.beginning, turn)?;
             }
             ServerFrame::CaughtUp(caught_up) => {
                 let number = self.number(caught_up.subscription)?;
@@ -205,7 +198,10 @@ impl Streams {
             ServerFrame::GoAway(go_away) => {
                 return Err(format!("the server asked to leave ({})", go_away.code));
             }
-            ServerFrame::Pong(_) | ServerFrame::Published(_) | ServerFrame::HistoryPage(_) => {}
+            ServerFrame::Pong(_)
+            | ServerFrame::Published(_)
+            | ServerFrame::HistoryPage(_)
+            | ServerFrame::TicketIssued(_) => {}
         }
         Ok(())
     }

@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use wire::native::{Attributes, ClientFrame, Hello, Reference, ServerFrame, encode_publish_head};
+use wire::native::{
+    Attributes, ClientFrame, Hello, PublishOptions, Reference, ServerFrame, encode_publish_head,
+};
 use wire::websocket::Opcode;
 
 use super::native::send;
@@ -150,7 +152,7 @@ impl Publishers {
         encode_publish_head(
             request,
             &self.name,
-            false,
+            &PublishOptions::default(),
             &Attributes::default(),
             &mut self.frame,
         );

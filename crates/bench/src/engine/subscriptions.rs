@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use wire::native::{Position, Start};
+use wire::native::{Beginning, Position, Start};
 
 use super::auditing::{AuditShare, Auditing};
 use super::left::Estate;
@@ -69,7 +69,7 @@ pub(super) struct Subscriptions {
 pub(super) struct Share {
     pub(super) topics: Arc<Topics>,
     /// Where a stream without a cursor begins.
-    pub(super) start: Start,
+    pub(super) start: Start<'static>,
     pub(super) worker: u64,
     pub(super) workers: u64,
     /// Clients of this worker.
@@ -186,7 +186,7 @@ impl Subscriptions {
     }
 
     /// Where a stream starts now: from its cursor, else as the run was told.
-    pub(super) fn start(&self, place: u32, number: u32) -> Start {
+    pub(super) fn start(&self, place: u32, number: u32) -> Start<'static> {
         self.cursor(place, number)
             .map_or(self.share.start, Start::Since)
     }
@@ -236,22 +236,21 @@ impl Subscriptions {
         place: u32,
         number: u32,
         alias: u32,
-        through: Position,
-        replaying: bool,
+        beginning: Beginning,
         turn: &mut Turn<'_>,
     ) -> Result<(), String> {
-        let epoch = self.epoch(through.epoch)?;
+        let epoch = self.epoch(beginning.through.epoch)?;
         let index = self.index(place, number);
         let stream = &mut self.streams[index];
         let was_live = stream.is_live();
         if stream.epoch() != 0 && stream.epoch() != epoch {
-            if stream.offset == through.offset {
+            if beginning.continued {
                 turn.tally.epochs_continued += 1;
             } else {
                 turn.tally.epochs_lost += 1;
             }
         }
-        stream.subscribed(alias, epoch, through.offset, replaying);
+        stream.subscribed(alias, epoch, &beginning);
         if let Some(auditing) = &mut self.auditing {
             auditing.of(index).begun();
         }

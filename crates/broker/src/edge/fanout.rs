@@ -185,21 +185,21 @@ impl Edge {
             epoch: self.settings.log_of(partition).epoch,
             offset: view.offset(),
         };
-        let has_options = !attributes.is_empty();
-        native::encode_named_message_head(
+        let named = native::NamedHead {
             topic,
+            partition,
             position,
-            view.prev(),
-            retained(view),
-            has_options,
-            &mut head,
-        );
+            prev: view.prev(),
+            retained: retained(view),
+            subscription: None,
+        };
+        native::encode_named_message_head(&named, &attributes, &mut head);
         let origin = Origin::Named {
             partition,
             prev: view.prev(),
             offset: view.offset(),
         };
-        let place = self.enter_message(&head, &attributes, delivery.record, view, origin);
+        let place = self.enter_message(&head, &[], delivery.record, view, origin);
         self.scratch = head;
         self.attributes = attributes;
         place

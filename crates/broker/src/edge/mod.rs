@@ -261,6 +261,7 @@ impl Edge {
                 epoch,
                 through,
                 replaying,
+                continued,
                 gap,
                 retained,
             } => {
@@ -274,6 +275,7 @@ impl Edge {
                     partition,
                     position,
                     replaying,
+                    continued,
                     gap,
                     retained,
                 };

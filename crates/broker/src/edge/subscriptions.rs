@@ -151,6 +151,7 @@ pub(crate) struct Grant {
     pub partition: PartitionId,
     pub position: Position,
     pub replaying: bool,
+    pub continued: bool,
     pub gap: Option<Gap>,
     pub retained: Option<Slice>,
 }

@@ -125,6 +125,7 @@ impl Home {
                 return self.park(from, local, Asking { question, query }, out);
             }
         };
+        let is_resume = matches!(start, Start::Since(_));
         let is_live = match beginning.after {
             None => true,
             Some(after) => self.last_of(topic) <= after && after <= place.settled,
@@ -142,6 +143,7 @@ impl Home {
                 epoch: self.partitions[local as usize].epoch,
                 through: beginning.after.unwrap_or(place.settled),
                 replaying: !is_live,
+                continued: is_resume && beginning.gap.is_none(),
                 gap: beginning.gap,
                 retained: beginning.retained,
             },

@@ -11,9 +11,9 @@ use crate::position::Position;
 use crate::topic::{Filter, TopicName};
 use log::RecordView;
 use wire::native::{
-    self, Attributes, CaughtUp, ClientFrame, CloseCode, ErrorCode, ErrorFrame, GoAway,
+    self, Attributes, Beginning, CaughtUp, ClientFrame, CloseCode, ErrorCode, ErrorFrame, GoAway,
     HistoryRecord, ItemError, List, PageGap, PartitionEpoch, PlainTopic, Published, Reference,
-    ServerFrame, SkipReason, Subscribed, UnsubscribeCode, Unsubscribed, Welcome,
+    ServerFrame, SkipReason, Subscribed, SubscribedTo, UnsubscribeCode, Unsubscribed, Welcome,
 };
 use wire::websocket::close::CloseCode as WebSocketClose;
 use wire::websocket::frame::{Opcode, encode_header};
@@ -41,7 +41,11 @@ impl Edge {
         let is_first = self.slots[index].protocol == Protocol::NativeStart;
         match frame {
             ClientFrame::Hello(hello) if is_first => {
-                self.native_hello(index, hello.ping_interval_s)
+                self.native_hello(index, hello.ping_interval_s);
+                if hello.ticket.is_some() {
+                    // No ticket was ever issued here. The client goes on without it.
+                    self.native_refuse(index, Reference::Connection, ErrorCode::TicketRefused);
+                }
             }
             _ if is_first => {
                 self.native_fail(index, ErrorCode::HelloRequired, CloseCode::HelloRequired)
@@ -76,6 +80,11 @@ impl Edge {
             }
             ClientFrame::Ping(token) => self.send_native(index, &ServerFrame::Pong(token)),
             ClientFrame::Pong(_) => {}
+            ClientFrame::Ticket(request) => self.native_refuse(
+                index,
+                Reference::Request(request),
+                ErrorCode::UnsupportedFrame,
+            ),
         }
     }
 
@@ -98,6 +107,8 @@ impl Edge {
             node: Some(&settings.node_name)
                 .filter(|name| !name.is_empty())
                 .map(|name| name.as_str()),
+            resumed: None,
+            ticket_lifetime_s: None,
         });
         let slot = &mut self.slots[index];
         slot.protocol = Protocol::Native;
@@ -131,6 +142,9 @@ impl Edge {
             };
             return self.send_native(index, &ServerFrame::Error(frame));
         }
+        if request.policy.is_some() {
+            return self.native_refuse(index, reference, ErrorCode::UnsupportedOption);
+        }
         // Only few sessions have many subscriptions; the others are searched at once.
         if self.find_client(index, client).is_some() {
             return self.native_refuse(index, reference, ErrorCode::AlreadySubscribed);
@@ -153,6 +167,9 @@ impl Edge {
             }),
             native::Start::Last(count) => Start::Last(count),
             native::Start::Snapshot => Start::Snapshot,
+            native::Start::SinceEach(_) => {
+                return self.native_refuse(index, reference, ErrorCode::UnsupportedStart);
+            }
         };
         let wish = Wish {
             start,
@@ -192,6 +209,9 @@ impl Edge {
         if TopicName::parse(publish.topic).is_err() {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
         }
+        if publish.options.once.is_some() || publish.options.expected_epoch.is_some() {
+            return self.native_refuse(index, reference, ErrorCode::UnsupportedOption);
+        }
         let (rule, partition) = self.settings.locate(publish.topic);
         let limit = self.settings.rules[usize::from(rule)]
             .message_bytes_max
@@ -211,7 +231,7 @@ impl Edge {
             topic: self.mail.copy(publish.topic.as_bytes()),
             attributes: self.mail.copy(&block),
             payload: self.mail.copy(publish.payload),
-            retain: publish.retain,
+            retain: publish.options.retain,
             ..Publication::default()
         };
         let connection = self.slots.key(index);
@@ -284,17 +304,20 @@ impl Edge {
             epoch: grant.position.epoch,
             offset,
         };
-        let plain = Some(PlainTopic {
-            alias: self.alias(home, topic),
+        let beginning = Beginning {
             through,
+            replaying: grant.replaying || grant.retained.is_some(),
+            continued: grant.continued,
+        };
+        let to = SubscribedTo::Topic(PlainTopic {
+            alias: self.alias(home, topic),
+            beginning,
         });
-        let replaying = grant.replaying || grant.retained.is_some();
         self.send_native(
             index,
             &ServerFrame::Subscribed(Subscribed {
                 subscription: client,
-                replaying,
-                plain,
+                to,
             }),
         );
         if let Some(gap) = grant.gap {
@@ -307,6 +330,7 @@ impl Edge {
             if !grant.replaying {
                 let frame = CaughtUp {
                     subscription: client,
+                    partition: None,
                     through: grant.position.offset,
                 };
                 self.send_native(index, &ServerFrame::CaughtUp(frame));
@@ -318,8 +342,7 @@ impl Edge {
         let client = self.subscription_client(subscription);
         let frame = Subscribed {
             subscription: client,
-            replaying: false,
-            plain: None,
+            to: SubscribedTo::Filter(List::default()),
         };
         self.send_native(index, &ServerFrame::Subscribed(frame));
     }
@@ -348,6 +371,7 @@ impl Edge {
     fn gap_frame(&self, subscription: u32, gap: Gap) -> native::Gap {
         native::Gap {
             subscription: self.subscription_client(subscription),
+            partition: None,
             epoch: self.subscription_epoch(subscription),
             from: gap.from,
             to: gap.to,
@@ -390,6 +414,7 @@ impl Edge {
     ) {
         let frame = CaughtUp {
             subscription: self.subscription_client(subscription),
+            partition: None,
             through,
         };
         let settled = (told, through);
@@ -516,7 +541,8 @@ impl Edge {
             &ServerFrame::GoAway(GoAway {
                 code,
                 return_after_ms,
-                urls: List::from(&[]),
+                urls: List::default(),
+                ticket: None,
             }),
         );
         self.close_native(index, CloseCode::GoingAway);

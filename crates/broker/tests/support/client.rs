@@ -296,22 +296,28 @@ impl Client {
             ),
             ServerFrame::Welcome(welcome) => format!("welcome ping {}s", welcome.ping_interval_s),
             ServerFrame::Subscribed(subscribed) => {
-                let replaying = if subscribed.replaying {
-                    " replaying"
-                } else {
-                    ""
-                };
                 let number = subscribed.subscription;
-                match subscribed.plain {
-                    None => format!("subscribed {number} filter{replaying}"),
+                match subscribed.topic() {
+                    None => format!("subscribed {number} filter"),
                     Some(plain) => {
+                        let replaying = match plain.beginning.replaying {
+                            true => " replaying",
+                            false => "",
+                        };
+                        let continued = match plain.beginning.continued {
+                            true => " continued",
+                            false => "",
+                        };
+                        let through = plain.beginning.through;
                         let alias = Alias {
                             subscription: number,
-                            through: plain.through.offset,
+                            through: through.offset,
                         };
                         self.aliases.insert(plain.alias, alias);
-                        let (epoch, offset) = (plain.through.epoch, plain.through.offset);
-                        format!("subscribed {number} through {epoch}:{offset}{replaying}")
+                        let (epoch, offset) = (through.epoch, through.offset);
+                        format!(
+                            "subscribed {number} through {epoch}:{offset}{continued}{replaying}"
+                        )
                     }
                 }
             }
@@ -361,6 +367,9 @@ impl Client {
             }
             ServerFrame::Ping(token) => format!("ping {token}"),
             ServerFrame::Pong(token) => format!("pong {token}"),
+            ServerFrame::TicketIssued(issued) => {
+                format!("ticket {} {} bytes", issued.request, issued.ticket.len())
+            }
         };
         self.say(text);
     }

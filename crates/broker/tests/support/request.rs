@@ -4,8 +4,9 @@ use super::client::{Client, Protocol};
 use wire::http::body::append_chunk;
 use wire::http::request::RequestWriter;
 use wire::native::{
-    Attributes, ClientFrame, Credit, Hello, History, List, Position, Publish, SUBPROTOCOL, Start,
-    Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
+    Attributes, ClientFrame, Credit, Hello, History, List, Once, PartitionPosition, Policy,
+    Position, Producer, Publish, PublishOptions, SUBPROTOCOL, Start, Subscribe, SubscribeItem,
+    SubscribeRequest, Tag, Unsubscribe,
 };
 use wire::websocket::close::{CloseCode, ClosePayload};
 use wire::websocket::frame::{Opcode, encode};
@@ -120,8 +121,14 @@ fn native(words: &[&str], command: &str) -> Vec<u8> {
             ping_interval_s: number(seconds),
             ..Hello::default()
         })),
+        ["hello", seconds, "ticket", ticket] => masked(&ClientFrame::Hello(Hello {
+            ping_interval_s: number(seconds),
+            ticket: Some(ticket.as_bytes()),
+            ..Hello::default()
+        })),
+        ["ticket", request] => masked(&ClientFrame::Ticket(number(request))),
         ["subscribe", ..] => {
-            let items: Vec<SubscribeItem<'_>> = command
+            let items: Vec<(u32, SubscribeRequest<'_>, Vec<PartitionPosition>)> = command
                 .split_once(' ')
                 .unwrap()
                 .1
@@ -129,6 +136,7 @@ fn native(words: &[&str], command: &str) -> Vec<u8> {
                 .map(|item| {
                     let words: Vec<&str> = item.split_whitespace().collect();
                     let mut request = SubscribeRequest::new(words[1], Start::Live);
+                    let mut each = Vec::new();
                     let mut how = &words[2..];
                     while !how.is_empty() {
                         let used = match how {
@@ -149,6 +157,23 @@ fn native(words: &[&str], command: &str) -> Vec<u8> {
                                 request.start = Start::Last(number(count));
                                 2
                             }
+                            ["policy", policy, ..] => {
+                                request.policy = match *policy {
+                                    "replay" => Some(Policy::Replay),
+                                    "conflate" => Some(Policy::Conflate),
+                                    "drop" => Some(Policy::Drop),
+                                    "disconnect" => Some(Policy::Disconnect),
+                                    _ => panic!("{command}"),
+                                };
+                                2
+                            }
+                            ["each", partition, at, ..] => {
+                                each.push(PartitionPosition {
+                                    partition: number(partition),
+                                    position: position(at),
+                                });
+                                3
+                            }
                             ["credit", messages, ..] => {
                                 request.replay_credit = Some(number(messages));
                                 2
@@ -157,7 +182,17 @@ fn native(words: &[&str], command: &str) -> Vec<u8> {
                         };
                         how = &how[used..];
                     }
-                    SubscribeItem::new(number(words[0]), request)
+                    (number(words[0]), request, each)
+                })
+                .collect();
+            let items: Vec<SubscribeItem<'_>> = items
+                .iter()
+                .map(|(number, request, each)| {
+                    let mut request = *request;
+                    if !each.is_empty() {
+                        request.start = Start::SinceEach(each.as_slice().into());
+                    }
+                    SubscribeItem::new(*number, request)
                 })
                 .collect();
             masked(&ClientFrame::Subscribe(Subscribe {
@@ -200,13 +235,20 @@ fn native(words: &[&str], command: &str) -> Vec<u8> {
 fn bytes_of_publish(request: u32, topic: &str, payload: &[u8], how: &[&str]) -> Vec<u8> {
     let mut content_type = None;
     let mut tags = Vec::new();
-    let mut retain = false;
+    let mut options = PublishOptions::default();
     let mut how = how.iter();
     while let Some(word) = how.next() {
         let mut next = || how.next().copied().unwrap();
         match *word {
-            "retain" => retain = true,
+            "retain" => options.retain = true,
             "type" => content_type = Some(next()),
+            "producer" => {
+                let id = next().as_bytes();
+                let sequence = next().parse().unwrap();
+                options.once = Some(Once::Producer(Producer { id, sequence }));
+            }
+            "key" => options.once = Some(Once::Key(next().as_bytes())),
+            "epoch" => options.expected_epoch = Some(next().parse().unwrap()),
             "tag" => {
                 let key = next();
                 let value = next();
@@ -218,7 +260,7 @@ fn bytes_of_publish(request: u32, topic: &str, payload: &[u8], how: &[&str]) -> 
     masked(&ClientFrame::Publish(Publish {
         request,
         topic,
-        retain,
+        options,
         attributes: Attributes {
             content_type,
             tags: tags.as_slice().into(),

@@ -23,8 +23,6 @@ use crate::proof::Verdict;
 /// Delay before a refused subscription is asked for again: doubled for each refusal, up to the maximum.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MS_MAX: u64 = 60_000;
-/// How long a gap is waited for that may come with the grant of a subscription; the server sends it right behind.
-const GAP_PATIENCE_MS: u64 = 1_000;
 /// From this unsubscribe code on the client subscribes again.
 const RESUBSCRIBE_CODE: u32 = 2500;
 
@@ -122,7 +120,7 @@ impl Session {
         }
         match frame {
             ServerFrame::Welcome(welcome) => self.welcome(&welcome, now_ms),
-            ServerFrame::Subscribed(subscribed) => self.subscribed(&subscribed, now_ms),
+            ServerFrame::Subscribed(subscribed) => self.subscribed(&subscribed),
             ServerFrame::Unsubscribed(unsubscribed) => self.unsubscribed(&unsubscribed, now_ms),
             ServerFrame::Message(message) => self.message(&message),
             ServerFrame::NamedMessage(message) => self.named_message(&message),
@@ -136,7 +134,8 @@ impl Session {
             ServerFrame::Ping(token) => {
                 self.send(&wire::native::ClientFrame::Pong(token));
             }
-            ServerFrame::Pong(_) => {}
+            // No ticket was asked for.
+            ServerFrame::Pong(_) | ServerFrame::TicketIssued(_) => {}
         }
         Ok(())
     }
@@ -159,7 +158,7 @@ impl Session {
         });
     }
 
-    fn subscribed(&mut self, frame: &Subscribed, now_ms: u64) {
+    fn subscribed(&mut self, frame: &Subscribed<'_>) {
         let id = frame.subscription;
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return; // unsubscribed meanwhile: the answer to that follows
@@ -167,38 +166,38 @@ impl Session {
         let was_granted = std::mem::replace(&mut subscription.was_granted, true);
         subscription.refusals = 0;
         let filter = subscription.filter.clone();
-        let (subscription_id, position) =
-            (SubscriptionId(id), frame.plain.map(|plain| plain.through));
-        let Some(plain) = frame.plain else {
+        let subscription_id = SubscriptionId(id);
+        let Some(plain) = frame.topic() else {
             self.events.push_back(Event::Subscribed {
                 subscription: subscription_id,
                 filter: filter.clone(),
-                position,
-                replaying: frame.replaying,
+                position: None,
+                replaying: false,
             });
             if was_granted {
                 self.report_gap(id, filter, None, None, GapCause::Reconnected);
             }
             return;
         };
-        subscription.proof.subscribed(plain.through);
+        let beginning = plain.beginning;
+        subscription
+            .proof
+            .subscribed(beginning.through, beginning.continued);
         // A gap that is due comes before anything else; caught up is told after it.
-        let is_gap_possible = subscription.proof.is_gap_possible();
-        let is_gap_due = subscription.proof.is_gap_due() || is_gap_possible;
-        subscription.caught_up_due = !frame.replaying && is_gap_due;
-        subscription.caught_up_at_ms =
-            (!frame.replaying && is_gap_possible).then_some(now_ms + GAP_PATIENCE_MS);
+        let is_gap_due = subscription.proof.is_gap_due();
+        subscription.caught_up_due = !beginning.replaying && is_gap_due;
         self.subscriptions.set_alias(id, plain.alias);
         self.events.push_back(Event::Subscribed {
             subscription: subscription_id,
             filter,
-            position,
-            replaying: frame.replaying,
+            position: Some(beginning.through),
+            replaying: beginning.replaying,
         });
-        if !frame.replaying && !is_gap_due {
+        if !beginning.replaying && !is_gap_due {
             self.caught_up(&CaughtUp {
                 subscription: id,
-                through: plain.through.offset,
+                partition: None,
+                through: beginning.through.offset,
             });
         }
     }
@@ -236,9 +235,11 @@ impl Session {
                 self.tell_caught_up_if_due(id);
                 let named = NamedMessage {
                     topic: "",
+                    partition: 0,
                     position,
                     prev: frame.prev,
                     retained: frame.retained,
+                    subscription: None,
                     attributes: frame.attributes,
                     payload: frame.payload,
                 };
@@ -291,7 +292,6 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
-        subscription.caught_up_at_ms = None;
         if std::mem::take(&mut subscription.caught_up_due) {
             let (filter, position) = (subscription.filter.clone(), subscription.position());
             self.tell_caught_up(id, filter, position);
@@ -394,12 +394,14 @@ impl Session {
             .map(|record| {
                 let named = NamedMessage {
                     topic: "",
+                    partition: 0,
                     position: Position {
                         epoch: frame.epoch,
                         offset: record.offset,
                     },
                     prev: record.prev,
                     retained: record.retained,
+                    subscription: None,
                     attributes: record.attributes,
                     payload: record.payload,
                 };

@@ -163,7 +163,7 @@ impl Session {
     pub fn subscribe(
         &mut self,
         filter: &str,
-        start: Start,
+        start: Start<'static>,
         fail_on_gap: bool,
     ) -> Result<SubscriptionId, CommandError> {
         check_length(filter)?;
@@ -224,7 +224,11 @@ impl Session {
             tags: tags.as_slice().into(),
         };
         let mut frame = Vec::with_capacity(payload.len() + topic.len() + 16);
-        encode_publish_head(request, topic, options.retain, &attributes, &mut frame);
+        let wire_options = wire::native::PublishOptions {
+            retain: options.retain,
+            ..wire::native::PublishOptions::default()
+        };
+        encode_publish_head(request, topic, &wire_options, &attributes, &mut frame);
         frame.extend_from_slice(payload);
         self.send_binary(&frame);
         Ok(request)
@@ -282,9 +286,6 @@ impl Session {
                 }
                 let due = self.subscriptions.take_due(now_ms);
                 self.send_subscribe(&due);
-                for id in self.subscriptions.caught_up_in_time(now_ms) {
-                    self.tell_caught_up_if_due(id);
-                }
                 Ok(())
             }
         }
@@ -410,6 +411,7 @@ impl Session {
             ping_interval_s: self.settings.ping_interval_s,
             token: token.as_deref(),
             name: name.as_deref(),
+            ..Hello::default()
         }));
         (self.settings.token, self.settings.name) = (token, name);
         self.set_phase(Phase::Greeting, now_ms);

@@ -14,7 +14,7 @@ use crate::proof::{Proof, Verdict};
 #[derive(Clone, Debug)]
 pub(super) struct Subscription {
     pub(super) filter: Arc<str>,
-    pub(super) start: Start,
+    pub(super) start: Start<'static>,
     pub(super) fail_on_gap: bool,
     pub(super) proof: Proof,
     /// It has been granted once, so that a filter's new grant means a possible hole.
@@ -27,8 +27,6 @@ pub(super) struct Subscription {
     pub(super) refusals: u32,
     /// Caught-up is to be told once the gap that is due has come.
     pub(super) caught_up_due: bool,
-    /// A gap may come and need not: without one caught-up is told at this time.
-    pub(super) caught_up_at_ms: Option<u64>,
 }
 
 /// All of them, by number: the order of asking.
@@ -64,7 +62,12 @@ pub fn filter_matches(filter: &str, topic: &str) -> bool {
 }
 
 impl Subscriptions {
-    pub(super) fn add(&mut self, filter: &str, start: Start, fail_on_gap: bool) -> Option<u32> {
+    pub(super) fn add(
+        &mut self,
+        filter: &str,
+        start: Start<'static>,
+        fail_on_gap: bool,
+    ) -> Option<u32> {
         let filter: Arc<str> = filter.into();
         if self.by_filter.contains_key(&filter) {
             return None;
@@ -88,7 +91,6 @@ impl Subscriptions {
                 retry_at_ms: None,
                 refusals: 0,
                 caught_up_due: false,
-                caught_up_at_ms: None,
             },
         );
         Some(self.last_id)
@@ -153,7 +155,6 @@ impl Subscriptions {
             subscription.complete = true;
             subscription.retry_at_ms = None;
             subscription.caught_up_due = false;
-            subscription.caught_up_at_ms = None;
             subscription.proof.connection_lost();
         }
     }
@@ -165,22 +166,12 @@ impl Subscriptions {
         Some((id, subscription.proof.message(prev, offset)))
     }
 
-    /// When the next refused subscription is to be asked for again, or caught-up to be told.
+    /// When the next refused subscription is to be asked for again.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.by_id
             .values()
-            .flat_map(|subscription| [subscription.retry_at_ms, subscription.caught_up_at_ms])
-            .flatten()
+            .filter_map(|subscription| subscription.retry_at_ms)
             .min()
-    }
-
-    /// Those of which caught-up is to be told now, as no gap has come.
-    pub(super) fn caught_up_in_time(&self, now_ms: u64) -> Vec<u32> {
-        self.by_id
-            .iter()
-            .filter(|(_, subscription)| subscription.caught_up_at_ms.is_some_and(|at| at <= now_ms))
-            .map(|(id, _)| *id)
-            .collect()
     }
 
     /// Takes the refused ones whose time has come.
@@ -207,10 +198,8 @@ impl Subscription {
         SubscribeItem::new(
             id,
             SubscribeRequest {
-                filter: &self.filter,
-                start,
                 fail_on_gap: self.fail_on_gap,
-                replay_credit: None,
+                ..SubscribeRequest::new(&self.filter, start)
             },
         )
     }

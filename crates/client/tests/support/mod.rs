@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
-    Attributes, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway, HistoryPage,
-    HistoryRecord, Message, NamedMessage, PlainTopic, Position, Published, Reference, Retained,
-    ServerFrame, Start, Subscribed, Unsubscribed, Welcome,
+    Attributes, Beginning, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway,
+    HistoryPage, HistoryRecord, List, Message, NamedMessage, PlainTopic, Position, Published,
+    Reference, Retained, ServerFrame, Start, Subscribed, SubscribedTo, Unsubscribed, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, Event, Opcode, Role, frame};
@@ -160,6 +160,8 @@ impl Conversation {
                 message_bytes_max: 1 << 16,
                 subscriptions_per_session_max: 100,
                 node: Some("fake"),
+                resumed: None,
+                ticket_lifetime_s: None,
             })),
             ClientFrame::Subscribe(subscribe) => {
                 for item in subscribe.items {
@@ -225,11 +227,11 @@ impl Conversation {
             }
             ClientFrame::Ping(token) => self.send(&ServerFrame::Pong(*token)),
             ClientFrame::Pong(token) => self.pongs.push(*token),
-            ClientFrame::Credit(_) => {}
+            ClientFrame::Credit(_) | ClientFrame::Ticket(_) => {}
         }
     }
 
-    fn subscribe(&mut self, subscription: u32, filter: &str, start: Start, node: &Node) {
+    fn subscribe(&mut self, subscription: u32, filter: &str, start: Start<'_>, node: &Node) {
         if filter == "forbidden" {
             let reference = Reference::Subscription(subscription);
             return self.send(&ServerFrame::Error(ErrorFrame::new(
@@ -241,8 +243,7 @@ impl Conversation {
             self.filters.push((subscription, filter.to_owned()));
             let answer = Subscribed {
                 subscription,
-                replaying: false,
-                plain: None,
+                to: SubscribedTo::Filter(List::default()),
             };
             return self.send(&ServerFrame::Subscribed(answer));
         }
@@ -255,7 +256,7 @@ impl Conversation {
             .filter(|record| record.topic == filter)
             .collect();
         let (through, gap) = match start {
-            Start::Live => (node.head, None),
+            Start::Live | Start::SinceEach(_) => (node.head, None),
             Start::Since(position) if position.epoch != node.epoch => {
                 (node.evicted_through, Some(GapReason::UnknownEpoch))
             }
@@ -284,12 +285,13 @@ impl Conversation {
             epoch: node.epoch,
             offset: through,
         };
-        let plain = Some(PlainTopic { alias, through });
-        self.send(&ServerFrame::Subscribed(Subscribed {
-            subscription,
+        let beginning = Beginning {
+            through,
             replaying,
-            plain,
-        }));
+            continued: matches!(start, Start::Since(_)) && gap.is_none(),
+        };
+        let to = SubscribedTo::Topic(PlainTopic { alias, beginning });
+        self.send(&ServerFrame::Subscribed(Subscribed { subscription, to }));
         if let Some(reason) = gap {
             let from = match start {
                 Start::Since(position) if position.epoch == node.epoch => position.offset,
@@ -298,6 +300,7 @@ impl Conversation {
             let (epoch, to) = (node.epoch, through.offset);
             self.send(&ServerFrame::Gap(Gap {
                 subscription,
+                partition: None,
                 epoch,
                 from,
                 to,
@@ -313,6 +316,7 @@ impl Conversation {
             let through = node.head;
             self.send(&ServerFrame::CaughtUp(CaughtUp {
                 subscription,
+                partition: None,
                 through,
             }));
         }
@@ -328,12 +332,14 @@ impl Conversation {
         if self.filters.iter().any(matches) {
             self.send(&ServerFrame::NamedMessage(NamedMessage {
                 topic: &record.topic,
+                partition: 0,
                 position: Position {
                     epoch: node.epoch,
                     offset: record.offset,
                 },
                 prev: record.prev,
                 retained: Retained::No,
+                subscription: None,
                 attributes: Attributes::default(),
                 payload: &record.payload,
             }));
@@ -356,6 +362,7 @@ impl Conversation {
             code: 3000,
             return_after_ms,
             urls: urls.into(),
+            ticket: None,
         }));
     }
 

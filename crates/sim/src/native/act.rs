@@ -5,8 +5,8 @@ use crate::client::{Context, Phase};
 use crate::oracle::{FilterRun, Run};
 use crate::plan::UNKNOWN_EPOCH;
 use wire::native::{
-    Attributes, ClientFrame, History, Position, Start, Subscribe, SubscribeItem, SubscribeRequest,
-    Tag, Unsubscribe, encode_publish_head,
+    Attributes, ClientFrame, History, Position, PublishOptions, Start, Subscribe, SubscribeItem,
+    SubscribeRequest, Tag, Unsubscribe, encode_publish_head,
 };
 
 impl NativeClient {
@@ -277,7 +277,11 @@ impl NativeClient {
             Attributes::default()
         };
         let mut bytes = Vec::new();
-        encode_publish_head(request, topic, retain, &attributes, &mut bytes);
+        let options = PublishOptions {
+            retain,
+            ..PublishOptions::default()
+        };
+        encode_publish_head(request, topic, &options, &attributes, &mut bytes);
         bytes.extend_from_slice(payload);
         context.oracle.note(self.peer.id, || {
             format!(

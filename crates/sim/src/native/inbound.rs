@@ -208,6 +208,9 @@ impl NativeClient {
             ServerFrame::Ping(token) => self.frame(&ClientFrame::Pong(token)),
             ServerFrame::GoAway(_) => context.oracle.fail(id, "GO_AWAY without a drain".into()),
             ServerFrame::Pong(_) => {}
+            ServerFrame::TicketIssued(ticket) => context
+                .oracle
+                .fail(id, format!("TICKET_ISSUED for request {}", ticket.request)),
         }
     }
 
@@ -301,7 +304,7 @@ impl NativeClient {
         }
     }
 
-    pub(super) fn on_subscribed(&mut self, context: &mut Context<'_>, subscribed: Subscribed) {
+    pub(super) fn on_subscribed(&mut self, context: &mut Context<'_>, subscribed: Subscribed<'_>) {
         let number = subscribed.subscription;
         if let Some(wide) = self.wide.get_mut(&number) {
             if wide.stage == Stage::Asked {
@@ -315,7 +318,7 @@ impl NativeClient {
                 .oracle
                 .fail(self.peer.id, format!("SUBSCRIBED for {number}"));
         };
-        let Some(topic) = subscribed.plain else {
+        let Some(topic) = subscribed.topic() else {
             return context.oracle.fail(
                 self.peer.id,
                 format!("SUBSCRIBED for {number} without a topic"),
@@ -323,18 +326,14 @@ impl NativeClient {
         };
         let partition = context.plan.partition(plain.run.topic);
         let instance = self.peer.instance;
-        if topic.through.epoch != context.oracle.epoch(partition, instance) {
-            let text = format!("SUBSCRIBED names epoch {}", topic.through.epoch);
+        let beginning = topic.beginning;
+        if beginning.through.epoch != context.oracle.epoch(partition, instance) {
+            let text = format!("SUBSCRIBED names epoch {}", beginning.through.epoch);
             return context.oracle.fail(self.peer.id, text);
         }
         self.aliases.retain(|_, other| *other != number);
         self.aliases.insert(topic.alias, number);
-        let result = plain.on_subscribed(
-            context.oracle,
-            (partition, instance),
-            topic.through,
-            subscribed.replaying,
-        );
+        let result = plain.on_subscribed(context.oracle, (partition, instance), beginning);
         if let Err(text) = result {
             context
                 .oracle

@@ -2,17 +2,17 @@
 
 use super::{Plain, Stage};
 use crate::oracle::{Hole, Oracle};
-use wire::native::{Position, Start};
+use wire::native::{Beginning, Position, Start};
 
 impl Plain {
     pub(super) fn on_subscribed(
         &mut self,
         oracle: &mut Oracle,
         (partition, instance): (u32, u32),
-        at: Position,
-        replaying: bool,
+        beginning: Beginning,
     ) -> Result<(), String> {
-        let (epoch, through) = (at.epoch, at.offset);
+        let (epoch, through) = (beginning.through.epoch, beginning.through.offset);
+        let replaying = beginning.replaying;
         if self.stage == Stage::Asked {
             self.stage = if replaying {
                 Stage::Replaying
@@ -31,6 +31,9 @@ impl Plain {
             };
             if !holds(old) {
                 // What it knows is gone with the log's life.
+                if beginning.continued {
+                    return Err(format!("continued from {old:?}, which is not the log's"));
+                }
                 oracle.keep_run(self.run.begin_anew(epoch));
                 (self.gap_due, self.must_announce) = (Some(through), true);
                 return Ok(());
@@ -39,18 +42,27 @@ impl Plain {
             if through < cursor {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
-            self.gap_due = (replaying && through > cursor).then_some(through);
+            if beginning.continued && through > cursor {
+                return Err(format!(
+                    "continued from {cursor}, and it begins at {through}"
+                ));
+            }
+            self.gap_due = (!beginning.continued).then_some(through);
             return Ok(());
         }
+        let gap_due = (!beginning.continued).then_some(through);
         let (from, due) = match self.start {
             Start::Since(position) if position.offset < 1_000_000 && holds(position) => {
-                let gap_due = (replaying && through > position.offset).then_some(through);
                 (position.offset, gap_due)
+            }
+            Start::Since(_) if beginning.continued => {
+                return Err("continued from a position that is not the node's".into());
             }
             Start::Since(_) => {
                 self.must_announce = true;
-                (0, Some(through))
+                (0, gap_due)
             }
+            _ if beginning.continued => return Err("continued, and no position was asked".into()),
             _ => (through, None),
         };
         self.run.epoch = epoch;

@@ -32,8 +32,17 @@ impl<'a> Attributes<'a> {
     /// Appends a whole options block, also when empty. The log keeps these bytes, and [`super::message_head`]'s caller
     /// appends them behind the head of each message as they are.
     pub fn encode_block(&self, out: &mut Vec<u8>) {
-        let count = usize::from(self.content_type.is_some()) + self.tags.iter().count();
-        varint::encode(count as u64, out);
+        varint::encode(self.options_count() as u64, out);
+        self.write_options(out);
+    }
+
+    /// How many options these are.
+    pub(super) fn options_count(&self) -> usize {
+        usize::from(self.content_type.is_some()) + self.tags.iter().count()
+    }
+
+    /// The options without their count.
+    pub(super) fn write_options(&self, out: &mut Vec<u8>) {
         if let Some(content_type) = self.content_type {
             write_option(option_key::CONTENT_TYPE, content_type.as_bytes(), out);
         }

@@ -1,10 +1,10 @@
-//! Frames from the client to the server.
+//! Frames from the client to the server. What a SUBSCRIBE holds is in `subscribe`, what a PUBLISH holds in `publish`.
 
-use super::attributes::Attributes;
 use super::options::{Options, set_once, write_option};
+use super::publish::{Publish, read_publish, write_publish};
 use super::reader::{Reader, text, write_bytes, write_position};
 use super::{
-    Element, FrameError, ItemError, List, Position, Reference, VERSION, flag, frame_type,
+    FrameError, List, Position, Reference, ResumeCursor, SubscribeItem, VERSION, flag, frame_type,
     option_key, varint,
 };
 
@@ -27,6 +27,8 @@ pub enum ClientFrame<'a> {
     Ping(u64),
     /// The answer to the server's PING, with its token.
     Pong(u64),
+    /// Ask for a resume ticket; the client's number for the answer.
+    Ticket(u32),
 }
 
 /// HELLO.
@@ -38,6 +40,10 @@ pub struct Hello<'a> {
     pub token: Option<&'a str>,
     /// The client's name, for operators.
     pub name: Option<&'a str>,
+    /// A resume ticket, any bytes; one above [`super::TICKET_BYTES_MAX`] is none that a server issued.
+    pub ticket: Option<&'a [u8]>,
+    /// Where the client has come further than the ticket; nothing without one.
+    pub cursors: List<'a, ResumeCursor>,
 }
 
 /// SUBSCRIBE.
@@ -47,61 +53,11 @@ pub struct Subscribe<'a> {
     pub items: List<'a, SubscribeItem<'a>>,
 }
 
-/// One item of a SUBSCRIBE. An item that cannot be granted spoils itself only, so it carries its own error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SubscribeItem<'a> {
-    /// The client's number for it, unique among its live subscriptions.
-    pub subscription: u32,
-    /// What is asked, or why it must be refused with an ERROR about this subscription.
-    pub request: Result<SubscribeRequest<'a>, ItemError>,
-}
-
-/// What one item of a SUBSCRIBE asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SubscribeRequest<'a> {
-    /// A topic, or a filter with wildcards; 1 to 255 bytes, its syntax unchecked.
-    pub filter: &'a str,
-    /// From where on.
-    pub start: Start,
-    /// Answer `position_unavailable` instead of announcing a gap.
-    pub fail_on_gap: bool,
-    /// Messages that the server may replay before it waits for CREDIT; without it, as the socket takes them.
-    pub replay_credit: Option<u32>,
-}
-
-/// Where a subscription starts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Start {
-    /// With what is published from now on.
-    Live,
-    /// Behind this position.
-    Since(Position),
-    /// With the last so many messages of each topic.
-    Last(u32),
-    /// With the retained message, else the newest in history.
-    Snapshot,
-}
-
 /// UNSUBSCRIBE.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Unsubscribe<'a> {
     /// The subscriptions to end.
     pub subscriptions: List<'a, u32>,
-}
-
-/// PUBLISH.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Publish<'a> {
-    /// The client's number for the answer; 0 asks for no acknowledgement, errors come all the same.
-    pub request: u32,
-    /// The topic; 1 to 255 bytes, its syntax unchecked.
-    pub topic: &'a str,
-    /// Keep as the topic's retained message; an empty payload then clears it.
-    pub retain: bool,
-    /// Content type and tags.
-    pub attributes: Attributes<'a>,
-    /// The message.
-    pub payload: &'a [u8],
 }
 
 /// HISTORY.
@@ -155,6 +111,7 @@ impl<'a> ClientFrame<'a> {
             frame_type::CREDIT => Self::Credit(read_credit(&mut reader)?),
             frame_type::PING => Self::Ping(read_token(&mut reader)?),
             frame_type::PONG => Self::Pong(read_token(&mut reader)?),
+            frame_type::TICKET => Self::Ticket(read_ticket(&mut reader)?),
             _ => return Err(FrameError::UnknownFrame(kind)),
         };
         reader.end()?;
@@ -173,17 +130,7 @@ impl<'a> ClientFrame<'a> {
                 out.extend_from_slice(&[frame_type::UNSUBSCRIBE, 0]);
                 unsubscribe.subscriptions.write(out);
             }
-            Self::Publish(publish) => {
-                let Publish {
-                    request,
-                    topic,
-                    retain,
-                    attributes,
-                    payload,
-                } = publish;
-                encode_publish_head(*request, topic, *retain, attributes, out);
-                out.extend_from_slice(payload);
-            }
+            Self::Publish(publish) => write_publish(publish, out),
             Self::History(history) => write_history(history, out),
             Self::Credit(credit) => {
                 out.extend_from_slice(&[frame_type::CREDIT, 0]);
@@ -192,25 +139,11 @@ impl<'a> ClientFrame<'a> {
             }
             Self::Ping(token) => write_token(frame_type::PING, *token, out),
             Self::Pong(token) => write_token(frame_type::PONG, *token, out),
+            Self::Ticket(request) => {
+                out.extend_from_slice(&[frame_type::TICKET, 0]);
+                varint::encode(u64::from(*request), out);
+            }
         }
-    }
-}
-
-/// Appends all of a PUBLISH but its payload, which the caller appends up to the frame's end.
-pub fn encode_publish_head(
-    request: u32,
-    topic: &str,
-    retain: bool,
-    attributes: &Attributes<'_>,
-    out: &mut Vec<u8>,
-) {
-    let has_options = !attributes.is_empty();
-    out.push(frame_type::PUBLISH);
-    out.push(bit(retain, flag::RETAIN) | bit(has_options, flag::OPTIONS));
-    varint::encode(u64::from(request), out);
-    write_bytes(topic.as_bytes(), out);
-    if has_options {
-        attributes.encode_block(out);
     }
 }
 
@@ -227,10 +160,16 @@ fn read_hello<'a>(reader: &mut Reader<'a>) -> Result<Hello<'a>, FrameError> {
     let ping_interval_s = reader.varint_u32()?;
     let mut token = None;
     let mut name = None;
+    let mut ticket = None;
+    let mut cursors = None;
     for (key, value) in Options::read(reader, raw_flags)?.iter() {
         match key {
             option_key::TOKEN => set_once(&mut token, key, text(value)?)?,
             option_key::NAME => set_once(&mut name, key, text(value)?)?,
+            option_key::TICKET => set_once(&mut ticket, key, value)?,
+            option_key::CURSORS => {
+                set_once(&mut cursors, key, List::read_to_end(Reader::new(value))?)?;
+            }
             _ => skip_option(key, Reference::Connection)?,
         }
     }
@@ -238,11 +177,16 @@ fn read_hello<'a>(reader: &mut Reader<'a>) -> Result<Hello<'a>, FrameError> {
         ping_interval_s,
         token,
         name,
+        ticket,
+        cursors: cursors.unwrap_or_default(),
     })
 }
 
 fn write_hello(hello: &Hello<'_>, out: &mut Vec<u8>) {
-    let count = u8::from(hello.token.is_some()) + u8::from(hello.name.is_some());
+    let count = u8::from(hello.token.is_some())
+        + u8::from(hello.name.is_some())
+        + u8::from(hello.ticket.is_some())
+        + u8::from(!hello.cursors.is_empty());
     out.push(frame_type::HELLO);
     out.push(bit(count > 0, flag::OPTIONS));
     out.push(VERSION);
@@ -256,26 +200,14 @@ fn write_hello(hello: &Hello<'_>, out: &mut Vec<u8>) {
     if let Some(name) = hello.name {
         write_option(option_key::NAME, name.as_bytes(), out);
     }
-}
-
-fn read_publish<'a>(reader: &mut Reader<'a>) -> Result<Publish<'a>, FrameError> {
-    let flags = reader.flags(flag::RETAIN)?;
-    let request = reader.varint_u32()?;
-    let reference = Reference::Request(request);
-    let topic = reader.topic()?;
-    let options = Options::read(reader, flags)?;
-    let (attributes, unsupported) = Attributes::read(options)?;
-    let topic = topic.map_err(|bytes| FrameError::TopicLength { bytes, reference })?;
-    if let Some(key) = unsupported {
-        return Err(FrameError::UnsupportedOption { key, reference });
+    if let Some(ticket) = hello.ticket {
+        write_option(option_key::TICKET, ticket, out);
     }
-    Ok(Publish {
-        request,
-        topic,
-        retain: flags & flag::RETAIN != 0,
-        attributes,
-        payload: reader.payload(),
-    })
+    if !hello.cursors.is_empty() {
+        let mut cursors = Vec::new();
+        hello.cursors.write_elements(&mut cursors);
+        write_option(option_key::CURSORS, &cursors, out);
+    }
 }
 
 fn read_history<'a>(reader: &mut Reader<'a>) -> Result<History<'a>, FrameError> {
@@ -330,6 +262,13 @@ fn read_credit(reader: &mut Reader<'_>) -> Result<Credit, FrameError> {
     })
 }
 
+fn read_ticket(reader: &mut Reader<'_>) -> Result<u32, FrameError> {
+    let flags = reader.flags(0)?;
+    let request = reader.varint_u32()?;
+    read_no_options(reader, flags, Reference::Request(request))?;
+    Ok(request)
+}
+
 /// PING and PONG, in both directions.
 pub(super) fn read_token(reader: &mut Reader<'_>) -> Result<u64, FrameError> {
     let flags = reader.flags(0)?;
@@ -374,115 +313,4 @@ pub(super) fn skip_option(key: u64, reference: Reference) -> Result<(), FrameErr
 /// `mask` when `set`.
 pub(super) fn bit(set: bool, mask: u8) -> u8 {
     if set { mask } else { 0 }
-}
-
-const START_LIVE: u8 = 0;
-const START_SINCE: u8 = 1;
-const START_LAST: u8 = 2;
-const START_SNAPSHOT: u8 = 3;
-
-impl<'a> SubscribeItem<'a> {
-    /// An item that asks for `request`.
-    #[must_use]
-    pub fn new(subscription: u32, request: SubscribeRequest<'a>) -> Self {
-        Self {
-            subscription,
-            request: Ok(request),
-        }
-    }
-}
-
-impl<'a> SubscribeRequest<'a> {
-    /// A request for `filter` from `start`, with gaps announced and no credit asked for.
-    #[must_use]
-    pub fn new(filter: &'a str, start: Start) -> Self {
-        Self {
-            filter,
-            start,
-            fail_on_gap: false,
-            replay_credit: None,
-        }
-    }
-}
-
-#[allow(private_interfaces)]
-impl<'a> Element<'a> for SubscribeItem<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
-        let subscription = reader.varint_u32()?;
-        let flags = reader.flags(flag::FAIL_ON_GAP)?;
-        let filter = reader.topic()?;
-        let start = match reader.byte()? {
-            START_LIVE => Start::Live,
-            START_SINCE => Start::Since(reader.position()?),
-            START_LAST => Start::Last(reader.varint_u32()?),
-            START_SNAPSHOT => Start::Snapshot,
-            _ => return Err(FrameError::InvalidValue("start")),
-        };
-        let mut replay_credit = None;
-        let mut unsupported = None;
-        for (key, value) in Options::read(reader, flags)?.iter() {
-            match key {
-                option_key::REPLAY_CREDIT => {
-                    let mut value = Reader::new(value);
-                    set_once(&mut replay_credit, key, value.varint_u32()?)?;
-                    value.end()?;
-                }
-                _ if key % 2 == 1 => unsupported = unsupported.or(Some(key)),
-                _ => {}
-            }
-        }
-        let request = match (filter, unsupported) {
-            (Err(bytes), _) => Err(ItemError::TopicLength(bytes)),
-            (Ok(_), Some(key)) => Err(ItemError::UnsupportedOption(key)),
-            (Ok(filter), None) => Ok(SubscribeRequest {
-                filter,
-                start,
-                fail_on_gap: flags & flag::FAIL_ON_GAP != 0,
-                replay_credit,
-            }),
-        };
-        Ok(Self {
-            subscription,
-            request,
-        })
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        varint::encode(u64::from(self.subscription), out);
-        match self.request {
-            Ok(request) => write_request(&request, out),
-            // A refused item came from the wire; written again, it is refused for the same reason.
-            Err(ItemError::UnsupportedOption(key)) => {
-                out.extend_from_slice(&[flag::OPTIONS, 1, b'?', START_LIVE, 1]);
-                write_option(key, &[], out);
-            }
-            Err(ItemError::TopicLength(_)) => out.extend_from_slice(&[0, 0, START_LIVE]),
-        }
-    }
-}
-
-fn write_request(request: &SubscribeRequest<'_>, out: &mut Vec<u8>) {
-    out.push(
-        bit(request.fail_on_gap, flag::FAIL_ON_GAP)
-            | bit(request.replay_credit.is_some(), flag::OPTIONS),
-    );
-    write_bytes(request.filter.as_bytes(), out);
-    match request.start {
-        Start::Live => out.push(START_LIVE),
-        Start::Since(position) => {
-            out.push(START_SINCE);
-            write_position(position, out);
-        }
-        Start::Last(count) => {
-            out.push(START_LAST);
-            varint::encode(u64::from(count), out);
-        }
-        Start::Snapshot => out.push(START_SNAPSHOT),
-    }
-    if let Some(credit) = request.replay_credit {
-        let mut value = [0; varint::BYTES_MAX];
-        let length = varint::write(u64::from(credit), &mut value);
-        out.push(1);
-        write_option(option_key::REPLAY_CREDIT, &value[..length], out);
-    }
 }

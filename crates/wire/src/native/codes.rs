@@ -22,7 +22,7 @@ pub enum ErrorCode {
     MalformedRequest = 107,
     /// The position is not epoch:offset.
     MalformedPosition = 108,
-    /// A query parameter or header has an impossible value.
+    /// A parameter, header or option has an impossible value.
     MalformedParameter = 109,
     /// This version of the protocol is not spoken here.
     UnsupportedVersion = 110,
@@ -30,7 +30,7 @@ pub enum ErrorCode {
     UnsupportedOption = 111,
     /// Frames of this type are not known here.
     UnsupportedFrame = 112,
-    /// This filter can only be subscribed to live.
+    /// This topic or filter cannot be subscribed to from such a start.
     UnsupportedStart = 113,
     /// The first frame must be HELLO.
     HelloRequired = 114,
@@ -76,6 +76,8 @@ pub enum ErrorCode {
     Forbidden = 202,
     /// Requests from this origin are not permitted.
     OriginForbidden = 203,
+    /// The resume ticket does not hold; subscribe without it.
+    TicketRefused = 204,
     /// The frame exceeds frame_bytes_max.
     FrameTooLarge = 300,
     /// The payload exceeds message_bytes_max.
@@ -98,6 +100,8 @@ pub enum ErrorCode {
     FilterTooWide = 309,
     /// The cursor exceeds its size limit.
     CursorTooLarge = 310,
+    /// The session's subscriptions do not fit into a resume ticket.
+    TicketTooLarge = 311,
     /// The node holds connections_max connections.
     ConnectionsFull = 320,
     /// The node has no file descriptor left.
@@ -144,7 +148,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, by number.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 70] = [
         Self::MalformedFrame,
         Self::MalformedTopic,
         Self::MalformedFilter,
@@ -181,6 +185,7 @@ impl ErrorCode {
         Self::TokenExpired,
         Self::Forbidden,
         Self::OriginForbidden,
+        Self::TicketRefused,
         Self::FrameTooLarge,
         Self::MessageTooLarge,
         Self::TopicTooLong,
@@ -192,6 +197,7 @@ impl ErrorCode {
         Self::TooManyTags,
         Self::FilterTooWide,
         Self::CursorTooLarge,
+        Self::TicketTooLarge,
         Self::ConnectionsFull,
         Self::DescriptorsFull,
         Self::TopicsFull,
@@ -261,6 +267,7 @@ impl ErrorCode {
             201 => Self::TokenExpired,
             202 => Self::Forbidden,
             203 => Self::OriginForbidden,
+            204 => Self::TicketRefused,
             300 => Self::FrameTooLarge,
             301 => Self::MessageTooLarge,
             302 => Self::TopicTooLong,
@@ -272,6 +279,7 @@ impl ErrorCode {
             308 => Self::TooManyTags,
             309 => Self::FilterTooWide,
             310 => Self::CursorTooLarge,
+            311 => Self::TicketTooLarge,
             320 => Self::ConnectionsFull,
             321 => Self::DescriptorsFull,
             322 => Self::TopicsFull,
@@ -337,6 +345,7 @@ impl ErrorCode {
             Self::TokenExpired => "token_expired",
             Self::Forbidden => "forbidden",
             Self::OriginForbidden => "origin_forbidden",
+            Self::TicketRefused => "ticket_refused",
             Self::FrameTooLarge => "frame_too_large",
             Self::MessageTooLarge => "message_too_large",
             Self::TopicTooLong => "topic_too_long",
@@ -348,6 +357,7 @@ impl ErrorCode {
             Self::TooManyTags => "too_many_tags",
             Self::FilterTooWide => "filter_too_wide",
             Self::CursorTooLarge => "cursor_too_large",
+            Self::TicketTooLarge => "ticket_too_large",
             Self::ConnectionsFull => "connections_full",
             Self::DescriptorsFull => "descriptors_full",
             Self::TopicsFull => "topics_full",
@@ -385,11 +395,11 @@ impl ErrorCode {
             Self::MalformedHandshake => "the WebSocket handshake is malformed",
             Self::MalformedRequest => "the HTTP request is malformed",
             Self::MalformedPosition => "the position is not epoch:offset",
-            Self::MalformedParameter => "a query parameter or header has an impossible value",
+            Self::MalformedParameter => "a parameter, header or option has an impossible value",
             Self::UnsupportedVersion => "this version of the protocol is not spoken here",
             Self::UnsupportedOption => "an option or flag that must be understood is not",
             Self::UnsupportedFrame => "frames of this type are not known here",
-            Self::UnsupportedStart => "this filter can only be subscribed to live",
+            Self::UnsupportedStart => "this topic or filter cannot be subscribed to from such a start",
             Self::HelloRequired => "the first frame must be HELLO",
             Self::HelloRepeated => "HELLO may be sent once",
             Self::BinaryRequired => "frames travel in binary messages",
@@ -412,6 +422,7 @@ impl ErrorCode {
             Self::TokenExpired => "the token has expired",
             Self::Forbidden => "not permitted",
             Self::OriginForbidden => "requests from this origin are not permitted",
+            Self::TicketRefused => "the resume ticket does not hold; subscribe without it",
             Self::FrameTooLarge => "the frame exceeds frame_bytes_max",
             Self::MessageTooLarge => "the payload exceeds message_bytes_max",
             Self::TopicTooLong => "a topic or filter has at most 255 bytes",
@@ -423,6 +434,7 @@ impl ErrorCode {
             Self::TooManyTags => "the message's tags and content type are too large",
             Self::FilterTooWide => "the filter covers too much for this request",
             Self::CursorTooLarge => "the cursor exceeds its size limit",
+            Self::TicketTooLarge => "the session's subscriptions do not fit into a resume ticket",
             Self::ConnectionsFull => "the node holds connections_max connections",
             Self::DescriptorsFull => "the node has no file descriptor left",
             Self::TopicsFull => "the node holds topics_max topics",
@@ -477,7 +489,8 @@ impl ErrorCode {
             | Self::TooManyTopics
             | Self::TooManyTags
             | Self::FilterTooWide
-            | Self::CursorTooLarge => 400,
+            | Self::CursorTooLarge
+            | Self::TicketTooLarge => 400,
             Self::AlreadySubscribed
             | Self::EpochMismatch
             | Self::OutOfOrder
@@ -494,7 +507,8 @@ impl ErrorCode {
             Self::UpgradeRequired
             | Self::UnsupportedWebsocketVersion => 426,
             Self::Unauthorized
-            | Self::TokenExpired => 401,
+            | Self::TokenExpired
+            | Self::TicketRefused => 401,
             Self::Forbidden
             | Self::OriginForbidden => 403,
             Self::FrameTooLarge
@@ -573,11 +587,13 @@ impl ErrorCode {
             | Self::TooManyTags
             | Self::FilterTooWide
             | Self::CursorTooLarge
+            | Self::TicketTooLarge
             | Self::PositionUnavailable
             | Self::EpochMismatch
             | Self::OutOfOrder
             | Self::ProducerFenced => false,
-            Self::TooManyRequestsInFlight
+            Self::TicketRefused
+            | Self::TooManyRequestsInFlight
             | Self::ConnectionsFull
             | Self::DescriptorsFull
             | Self::TopicsFull

@@ -34,6 +34,13 @@ pub enum FrameError {
         /// What is refused because of it.
         reference: Reference,
     },
+    /// An option has a value that it cannot have, or stands beside one that it excludes.
+    InvalidOption {
+        /// The option's key.
+        key: u64,
+        /// What is refused because of it.
+        reference: Reference,
+    },
     /// A topic or filter is empty or longer than [`TOPIC_BYTES_MAX`].
     TopicLength {
         /// Its length in bytes.
@@ -60,6 +67,7 @@ impl FrameError {
                 ErrorCode::UnsupportedOption
             }
             Self::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
+            Self::InvalidOption { .. } => ErrorCode::MalformedParameter,
             Self::TopicLength { bytes, .. } => topic_length_code(*bytes),
         }
     }
@@ -68,9 +76,9 @@ impl FrameError {
     #[must_use]
     pub fn reference(&self) -> Reference {
         match self {
-            Self::UnsupportedOption { reference, .. } | Self::TopicLength { reference, .. } => {
-                *reference
-            }
+            Self::UnsupportedOption { reference, .. }
+            | Self::InvalidOption { reference, .. }
+            | Self::TopicLength { reference, .. } => *reference,
             _ => Reference::Connection,
         }
     }
@@ -106,6 +114,7 @@ impl std::fmt::Display for FrameError {
             Self::UnsupportedFlags(bits) => write!(f, "undefined flags 0x{bits:02x}"),
             Self::UnsupportedVersion(version) => write!(f, "unsupported version {version}"),
             Self::UnsupportedOption { key, .. } => write!(f, "option {key} is not supported"),
+            Self::InvalidOption { key, .. } => write!(f, "option {key} has an impossible value"),
             Self::TopicLength { bytes, .. } => topic_length_text(*bytes, f),
         }
     }

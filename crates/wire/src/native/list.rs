@@ -59,12 +59,34 @@ impl<'a, T: Element<'a>> List<'a, T> {
         Ok(Self(Kept::Wire { count, bytes }))
     }
 
+    /// Reads elements up to the reader's end, where no count stands before them.
+    pub(super) fn read_to_end(mut reader: Reader<'a>) -> Result<Self, FrameError> {
+        let bytes = reader.rest;
+        let mut count = 0;
+        while !reader.rest.is_empty() {
+            T::read(&mut reader)?;
+            count += 1;
+        }
+        Ok(Self(Kept::Wire { count, bytes }))
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         varint::encode(self.len() as u64, out);
+        self.write_elements(out);
+    }
+
+    /// The elements without their count.
+    pub(super) fn write_elements(&self, out: &mut Vec<u8>) {
         match self.0 {
             Kept::Slice(slice) => slice.iter().for_each(|element| element.write(out)),
             Kept::Wire { bytes, .. } => out.extend_from_slice(bytes),
         }
+    }
+}
+
+impl<T> Default for List<'_, T> {
+    fn default() -> Self {
+        Self(Kept::Slice(&[]))
     }
 }
 
@@ -94,6 +116,8 @@ impl<'a, T: Element<'a> + PartialEq> PartialEq for List<'a, T> {
         self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
+
+impl<'a, T: Element<'a> + Eq> Eq for List<'a, T> {}
 
 impl<'a, T: Element<'a> + std::fmt::Debug> std::fmt::Debug for List<'a, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,10 +1,11 @@
 //! The heads of MESSAGE and NAMED_MESSAGE, for the path of a message: encoded once per shard, without building a frame.
 //!
-//! What follows the head, in this order, is the caller's: the options block when announced
-//! ([`super::Attributes::encode_block`]'s bytes), then the payload up to the frame's end.
+//! What follows the head of a MESSAGE, in this order, is the caller's: the options block when announced
+//! ([`super::Attributes::encode_block`]'s bytes), then the payload up to the frame's end. The head of a NAMED_MESSAGE has
+//! its options block in it.
 
 use super::reader::write_bytes;
-use super::{Position, flag, frame_type, varint};
+use super::{Position, flag, frame_type, option_key, varint};
 
 /// The longest head of MESSAGE: type, flags, alias, offset, distance to `prev`. Usually 6 to 9 bytes.
 pub const MESSAGE_HEAD_BYTES_MAX: usize = 2 + 5 + varint::BYTES_MAX + varint::BYTES_MAX;
@@ -56,22 +57,44 @@ pub fn message_head(
     }
 }
 
-/// Appends the head of a NAMED_MESSAGE. `prev` is below the position's offset; `has_options` promises an options block
-/// behind the head.
-pub fn encode_named_message_head(
-    topic: &str,
-    position: Position,
-    prev: u64,
-    retained: Retained,
-    has_options: bool,
-    out: &mut Vec<u8>,
-) {
+/// What the head of a NAMED_MESSAGE says.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedHead<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition where it lives.
+    pub partition: u32,
+    /// Its place: the log's epoch and the partition's offset.
+    pub position: Position,
+    /// The topic has no record between this offset and the message's; below it.
+    pub prev: u64,
+    /// Whether it was published to be retained.
+    pub retained: Retained,
+    /// A replay's: the one subscription that it is for.
+    pub subscription: Option<u32>,
+}
+
+/// Appends all of a NAMED_MESSAGE but its payload, which the caller appends up to the frame's end. `block` is
+/// [`super::Attributes::encode_block`]'s bytes, or nothing for a message without attributes.
+pub fn encode_named_message_head(head: &NamedHead<'_>, block: &[u8], out: &mut Vec<u8>) {
     out.push(frame_type::NAMED_MESSAGE);
-    out.push(flags(retained, has_options));
-    write_bytes(topic.as_bytes(), out);
-    varint::encode(position.epoch, out);
-    varint::encode(position.offset, out);
-    varint::encode(prev_delta(position.offset, prev), out);
+    let has_options = head.subscription.is_some() || !block.is_empty();
+    out.push(flags(head.retained, has_options));
+    write_bytes(head.topic.as_bytes(), out);
+    varint::encode(u64::from(head.partition), out);
+    varint::encode(head.position.epoch, out);
+    varint::encode(head.position.offset, out);
+    varint::encode(prev_delta(head.position.offset, head.prev), out);
+    let Some(subscription) = head.subscription else {
+        return out.extend_from_slice(block);
+    };
+    // A block begins with its count; the subscription's option goes between that and the others.
+    let (count, options) = varint::decode(block).unwrap_or_default();
+    varint::encode(count + 1, out);
+    varint::encode(option_key::SUBSCRIPTION, out);
+    varint::encode(varint::length(u64::from(subscription)) as u64, out);
+    varint::encode(u64::from(subscription), out);
+    out.extend_from_slice(options);
 }
 
 pub(super) fn prev_delta(offset: u64, prev: u64) -> u64 {

@@ -15,27 +15,34 @@ mod error;
 mod list;
 mod message;
 mod options;
+mod positions;
+mod publish;
 mod reader;
 mod server_codec;
 mod server_frame;
+mod subscribe;
 pub mod varint;
 
 pub use attributes::{Attributes, Tag, Tags};
-pub use client_frame::{
-    ClientFrame, Credit, Hello, History, Publish, Start, Subscribe, SubscribeItem,
-    SubscribeRequest, Unsubscribe, encode_publish_head,
-};
+pub use client_frame::{ClientFrame, Credit, Hello, History, Subscribe, Unsubscribe};
 pub use codes::{CloseCode, ErrorCode, UnsubscribeCode};
 pub use error::{FrameError, ItemError};
 pub use list::{Element, List, ListIter};
 pub use message::{
-    MESSAGE_HEAD_BYTES_MAX, MessageHead, Retained, encode_named_message_head, message_head,
+    MESSAGE_HEAD_BYTES_MAX, MessageHead, NamedHead, Retained, encode_named_message_head,
+    message_head,
+};
+pub use positions::{Beginning, PartitionBeginning, PartitionPosition, ResumeCursor};
+pub use publish::{
+    IDEMPOTENCY_KEY_BYTES_MAX, Once, PRODUCER_ID_BYTES_MAX, Producer, Publish, PublishOptions,
+    encode_publish_head,
 };
 pub use server_frame::{
     CaughtUp, ErrorFrame, Gap, GapReason, GoAway, HistoryPage, HistoryRecord, Message,
     NamedMessage, PageGap, PartitionEpoch, PlainTopic, Published, ServerFrame, SkipReason, Skipped,
-    Subscribed, Unsubscribed, Welcome,
+    Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
 };
+pub use subscribe::{Policy, Start, SubscribeItem, SubscribeRequest};
 
 /// The WebSocket subprotocol that a client must offer and the server answers.
 pub const SUBPROTOCOL: &str = "crore.v1";
@@ -45,6 +52,9 @@ pub const VERSION: u8 = 1;
 
 /// The longest topic or filter, in bytes of UTF-8.
 pub const TOPIC_BYTES_MAX: usize = 255;
+
+/// The longest resume ticket, in bytes.
+pub const TICKET_BYTES_MAX: usize = 16 * 1024;
 
 /// A place in a log: which log, and where in it. Plain data; only the broker compares positions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -60,7 +70,7 @@ pub struct Position {
 pub enum Reference {
     /// The connection as a whole.
     Connection,
-    /// The request that the client numbered so (PUBLISH, HISTORY).
+    /// The request that the client numbered so (PUBLISH, HISTORY, TICKET).
     Request(u32),
     /// The subscription that the client numbered so.
     Subscription(u32),
@@ -86,7 +96,7 @@ pub mod frame_type {
     pub const PONG: u8 = 0x08;
     /// Client, reserved: renew the token without reconnecting.
     pub const RENEW: u8 = 0x09;
-    /// Client, reserved: ask for a resume ticket.
+    /// Client: ask for a resume ticket.
     pub const TICKET: u8 = 0x0A;
     /// Server: the answer to HELLO.
     pub const WELCOME: u8 = 0x81;
@@ -114,7 +124,7 @@ pub mod frame_type {
     pub const GO_AWAY: u8 = 0x8C;
     /// Server, reserved: the answer to RENEW.
     pub const RENEWED: u8 = 0x8D;
-    /// Server, reserved: a resume ticket.
+    /// Server: a resume ticket.
     pub const TICKET_ISSUED: u8 = 0x8E;
 }
 
@@ -124,7 +134,7 @@ pub mod option_key {
     pub const TOKEN: u64 = 1;
     /// PUBLISH, messages, records: the media type, UTF-8.
     pub const CONTENT_TYPE: u64 = 2;
-    /// HELLO, reserved: a resume ticket.
+    /// HELLO: a resume ticket.
     pub const TICKET: u64 = 3;
     /// PUBLISH, messages, records, repeatable: a tag.
     pub const TAG: u64 = 4;
@@ -132,16 +142,26 @@ pub mod option_key {
     pub const REPLAY_CREDIT: u64 = 5;
     /// HELLO: the client's name; WELCOME: the node's name. UTF-8.
     pub const NAME: u64 = 6;
-    /// SUBSCRIBE item, reserved: the delivery policy.
+    /// SUBSCRIBE item: what to do when the subscription does not keep up, a byte.
     pub const POLICY: u64 = 7;
+    /// GO_AWAY: a resume ticket to return with.
+    pub const RETURN_TICKET: u64 = 8;
     /// SUBSCRIBE item, reserved: deliver only what these tags match.
     pub const TAG_FILTER: u64 = 9;
-    /// PUBLISH, reserved: producer id and sequence.
+    /// NAMED_MESSAGE: it is a replay's, for this subscription only; a varint.
+    pub const SUBSCRIPTION: u64 = 10;
+    /// PUBLISH: the sequence, a varint, and the producer's id.
     pub const PRODUCER: u64 = 11;
-    /// PUBLISH, reserved: idempotency key.
+    /// WELCOME: how many subscriptions the ticket holds that are asked for now, a varint.
+    pub const RESUMED: u64 = 12;
+    /// PUBLISH: idempotency key.
     pub const IDEMPOTENCY_KEY: u64 = 13;
-    /// PUBLISH, reserved: the epoch that the publisher expects.
+    /// WELCOME: tickets are issued, and for how many seconds they hold; a varint.
+    pub const TICKET_LIFETIME_S: u64 = 14;
+    /// PUBLISH: the epoch that the publisher expects, a varint.
     pub const EXPECTED_EPOCH: u64 = 15;
+    /// HELLO: cursors newer than the ticket's.
+    pub const CURSORS: u64 = 17;
 }
 
 /// Bits of the flags byte, by frame. Bits that a frame does not define must be zero.
@@ -162,11 +182,13 @@ pub mod flag {
     pub const MORE: u8 = 0x02;
     /// HISTORY_PAGE: a gap follows, between the asked position and the first record.
     pub const HAS_GAP: u8 = 0x04;
-    /// SUBSCRIBED: a filter; no alias and no position follow.
+    /// SUBSCRIBED: a filter; partitions follow instead of alias and position.
     pub const FILTER: u8 = 0x01;
-    /// SUBSCRIBED: a replay follows, up to CAUGHT_UP.
+    /// SUBSCRIBED to a topic, and its partitions: a replay follows, up to CAUGHT_UP.
     pub const REPLAYING: u8 = 0x02;
-    /// SKIPPED: partition and epoch follow.
+    /// SUBSCRIBED to a topic, and its partitions: the asked position is valid, and everything after it follows.
+    pub const CONTINUED: u8 = 0x04;
+    /// SKIPPED: partition and epoch follow. GAP, CAUGHT_UP: the partition follows.
     pub const HAS_PARTITION: u8 = 0x01;
     /// PUBLISHED: the log had it already; the position is the first one's.
     pub const DUPLICATE: u8 = 0x01;

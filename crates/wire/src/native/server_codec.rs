@@ -2,12 +2,13 @@
 
 use super::attributes::Attributes;
 use super::client_frame::{bit, read_no_options, read_token, skip_option, write_token};
-use super::message::{self, Retained};
+use super::message::{self, NamedHead, Retained};
 use super::options::{Options, set_once, write_option};
 use super::reader::{Reader, text, write_bytes, write_position};
 use super::server_frame::*;
 use super::{
-    Element, FrameError, List, Position, Reference, VERSION, flag, frame_type, option_key, varint,
+    Beginning, Element, FrameError, List, Position, Reference, VERSION, flag, frame_type,
+    option_key, varint,
 };
 
 impl<'a> ServerFrame<'a> {
@@ -22,19 +23,15 @@ impl<'a> ServerFrame<'a> {
             frame_type::WELCOME => Self::Welcome(read_welcome(&mut reader)?),
             frame_type::SUBSCRIBED => Self::Subscribed(read_subscribed(&mut reader)?),
             frame_type::UNSUBSCRIBED => {
-                let (subscription, code) = read_pair(&mut reader)?;
-                let code = u32::try_from(code).map_err(|_| FrameError::NumberTooLarge)?;
+                let flags = reader.flags(0)?;
+                let subscription = reader.varint_u32()?;
+                let code = reader.varint_u32()?;
+                read_no_options(&mut reader, flags, Reference::Connection)?;
                 Self::Unsubscribed(Unsubscribed { subscription, code })
             }
             frame_type::MESSAGE => Self::Message(read_message(&mut reader)?),
             frame_type::NAMED_MESSAGE => Self::NamedMessage(read_named_message(&mut reader)?),
-            frame_type::CAUGHT_UP => {
-                let (subscription, through) = read_pair(&mut reader)?;
-                Self::CaughtUp(CaughtUp {
-                    subscription,
-                    through,
-                })
-            }
+            frame_type::CAUGHT_UP => Self::CaughtUp(read_caught_up(&mut reader)?),
             frame_type::GAP => Self::Gap(read_gap(&mut reader)?),
             frame_type::SKIPPED => Self::Skipped(read_skipped(&mut reader)?),
             frame_type::PUBLISHED => Self::Published(read_published(&mut reader)?),
@@ -43,6 +40,7 @@ impl<'a> ServerFrame<'a> {
             frame_type::GO_AWAY => Self::GoAway(read_go_away(&mut reader)?),
             frame_type::PING => Self::Ping(read_token(&mut reader)?),
             frame_type::PONG => Self::Pong(read_token(&mut reader)?),
+            frame_type::TICKET_ISSUED => Self::TicketIssued(read_ticket(&mut reader)?),
             _ => return Err(FrameError::UnknownFrame(kind)),
         };
         reader.end()?;
@@ -71,21 +69,14 @@ impl<'a> ServerFrame<'a> {
                 out.extend_from_slice(&head);
                 write_body(&frame.attributes, frame.payload, out);
             }
-            Self::NamedMessage(frame) => {
-                let has_options = !frame.attributes.is_empty();
-                message::encode_named_message_head(
-                    frame.topic,
-                    frame.position,
-                    frame.prev,
-                    frame.retained,
-                    has_options,
+            Self::NamedMessage(frame) => write_named_message(frame, out),
+            Self::CaughtUp(frame) => {
+                write_of_partition(
+                    frame_type::CAUGHT_UP,
+                    frame.subscription,
+                    frame.partition,
                     out,
                 );
-                write_body(&frame.attributes, frame.payload, out);
-            }
-            Self::CaughtUp(frame) => {
-                out.extend_from_slice(&[frame_type::CAUGHT_UP, 0]);
-                varint::encode(u64::from(frame.subscription), out);
                 varint::encode(frame.through, out);
             }
             Self::Gap(gap) => write_gap(gap, out),
@@ -99,13 +90,24 @@ impl<'a> ServerFrame<'a> {
             Self::HistoryPage(page) => write_history_page(page, out),
             Self::Error(error) => write_error(error, out),
             Self::GoAway(frame) => {
-                out.extend_from_slice(&[frame_type::GO_AWAY, 0]);
+                out.push(frame_type::GO_AWAY);
+                out.push(bit(frame.ticket.is_some(), flag::OPTIONS));
                 varint::encode(u64::from(frame.code), out);
                 varint::encode(frame.return_after_ms, out);
+                if let Some(ticket) = frame.ticket {
+                    out.push(1);
+                    write_option(option_key::RETURN_TICKET, ticket, out);
+                }
                 frame.urls.write(out);
             }
             Self::Ping(token) => write_token(frame_type::PING, *token, out),
             Self::Pong(token) => write_token(frame_type::PONG, *token, out),
+            Self::TicketIssued(issued) => {
+                out.extend_from_slice(&[frame_type::TICKET_ISSUED, 0]);
+                varint::encode(u64::from(issued.request), out);
+                varint::encode(issued.expires_ms, out);
+                write_bytes(issued.ticket, out);
+            }
         }
     }
 }
@@ -127,9 +129,15 @@ fn read_welcome<'a>(reader: &mut Reader<'a>) -> Result<Welcome<'a>, FrameError> 
     let message_bytes_max = reader.varint()?;
     let subscriptions_per_session_max = reader.varint_u32()?;
     let mut node = None;
+    let mut resumed = None;
+    let mut ticket_lifetime_s = None;
     for (key, value) in Options::read(reader, flags)?.iter() {
         match key {
             option_key::NAME => set_once(&mut node, key, text(value)?)?,
+            option_key::RESUMED => set_once(&mut resumed, key, number(value)?)?,
+            option_key::TICKET_LIFETIME_S => {
+                set_once(&mut ticket_lifetime_s, key, number(value)?)?;
+            }
             _ => skip_option(key, Reference::Connection)?,
         }
     }
@@ -141,12 +149,32 @@ fn read_welcome<'a>(reader: &mut Reader<'a>) -> Result<Welcome<'a>, FrameError> 
         message_bytes_max,
         subscriptions_per_session_max,
         node,
+        resumed,
+        ticket_lifetime_s,
     })
+}
+
+/// An option that is a number of 32 bits.
+fn number(value: &[u8]) -> Result<u32, FrameError> {
+    let mut value = Reader::new(value);
+    let number = value.varint_u32()?;
+    value.end()?;
+    Ok(number)
+}
+
+fn write_number(key: u64, number: u32, out: &mut Vec<u8>) {
+    let number = u64::from(number);
+    varint::encode(key, out);
+    varint::encode(varint::length(number) as u64, out);
+    varint::encode(number, out);
 }
 
 fn write_welcome(welcome: &Welcome<'_>, out: &mut Vec<u8>) {
     out.push(frame_type::WELCOME);
-    out.push(bit(welcome.node.is_some(), flag::OPTIONS));
+    let count = u8::from(welcome.node.is_some())
+        + u8::from(welcome.resumed.is_some())
+        + u8::from(welcome.ticket_lifetime_s.is_some());
+    out.push(bit(count > 0, flag::OPTIONS));
     out.push(VERSION);
     out.extend_from_slice(&welcome.connection.to_le_bytes());
     varint::encode(u64::from(welcome.ping_interval_s), out);
@@ -154,48 +182,99 @@ fn write_welcome(welcome: &Welcome<'_>, out: &mut Vec<u8>) {
     varint::encode(welcome.frame_bytes_max, out);
     varint::encode(welcome.message_bytes_max, out);
     varint::encode(u64::from(welcome.subscriptions_per_session_max), out);
+    if count > 0 {
+        out.push(count);
+    }
     if let Some(node) = welcome.node {
-        out.push(1);
         write_option(option_key::NAME, node.as_bytes(), out);
+    }
+    if let Some(resumed) = welcome.resumed {
+        write_number(option_key::RESUMED, resumed, out);
+    }
+    if let Some(ticket_lifetime_s) = welcome.ticket_lifetime_s {
+        write_number(option_key::TICKET_LIFETIME_S, ticket_lifetime_s, out);
     }
 }
 
-fn read_subscribed(reader: &mut Reader<'_>) -> Result<Subscribed, FrameError> {
-    let flags = reader.flags(flag::FILTER | flag::REPLAYING)?;
+fn read_subscribed<'a>(reader: &mut Reader<'a>) -> Result<Subscribed<'a>, FrameError> {
+    let flags = reader.flags(flag::FILTER | Beginning::FLAGS)?;
     let subscription = reader.varint_u32()?;
-    let plain = if flags & flag::FILTER == 0 {
-        let alias = reader.varint_u32()?;
-        let through = reader.position()?;
-        Some(PlainTopic { alias, through })
-    } else {
-        None
-    };
+    let is_filter = flags & flag::FILTER != 0;
+    // A filter replays and continues by partition.
+    if is_filter && flags & Beginning::FLAGS != 0 {
+        return Err(FrameError::UnsupportedFlags(flags & Beginning::FLAGS));
+    }
+    if is_filter {
+        read_no_options(reader, flags, Reference::Connection)?;
+        let to = SubscribedTo::Filter(List::read(reader)?);
+        return Ok(Subscribed { subscription, to });
+    }
+    let alias = reader.varint_u32()?;
+    let beginning = Beginning::read(flags, reader)?;
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(Subscribed {
+    let to = SubscribedTo::Topic(PlainTopic { alias, beginning });
+    Ok(Subscribed { subscription, to })
+}
+
+fn write_subscribed(subscribed: &Subscribed<'_>, out: &mut Vec<u8>) {
+    out.push(frame_type::SUBSCRIBED);
+    match subscribed.to {
+        SubscribedTo::Topic(PlainTopic { alias, beginning }) => {
+            out.push(beginning.flags());
+            varint::encode(u64::from(subscribed.subscription), out);
+            varint::encode(u64::from(alias), out);
+            write_position(beginning.through, out);
+        }
+        SubscribedTo::Filter(partitions) => {
+            out.push(flag::FILTER);
+            varint::encode(u64::from(subscribed.subscription), out);
+            partitions.write(out);
+        }
+    }
+}
+
+/// The beginning of what may speak of one partition of a filter: flags, subscription, partition.
+fn read_of_partition(reader: &mut Reader<'_>) -> Result<(u8, u32, Option<u32>), FrameError> {
+    let flags = reader.flags(flag::HAS_PARTITION)?;
+    let subscription = reader.varint_u32()?;
+    let partition = match flags & flag::HAS_PARTITION {
+        0 => None,
+        _ => Some(reader.varint_u32()?),
+    };
+    Ok((flags, subscription, partition))
+}
+
+fn write_of_partition(kind: u8, subscription: u32, partition: Option<u32>, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.push(bit(partition.is_some(), flag::HAS_PARTITION));
+    varint::encode(u64::from(subscription), out);
+    if let Some(partition) = partition {
+        varint::encode(u64::from(partition), out);
+    }
+}
+
+fn read_caught_up(reader: &mut Reader<'_>) -> Result<CaughtUp, FrameError> {
+    let (flags, subscription, partition) = read_of_partition(reader)?;
+    let through = reader.varint()?;
+    read_no_options(reader, flags, Reference::Connection)?;
+    Ok(CaughtUp {
         subscription,
-        replaying: flags & flag::REPLAYING != 0,
-        plain,
+        partition,
+        through,
     })
 }
 
-fn write_subscribed(subscribed: &Subscribed, out: &mut Vec<u8>) {
-    out.push(frame_type::SUBSCRIBED);
-    out.push(
-        bit(subscribed.plain.is_none(), flag::FILTER) | bit(subscribed.replaying, flag::REPLAYING),
-    );
-    varint::encode(u64::from(subscribed.subscription), out);
-    if let Some(plain) = subscribed.plain {
-        varint::encode(u64::from(plain.alias), out);
-        write_position(plain.through, out);
-    }
-}
-
-fn read_pair(reader: &mut Reader<'_>) -> Result<(u32, u64), FrameError> {
+fn read_ticket<'a>(reader: &mut Reader<'a>) -> Result<TicketIssued<'a>, FrameError> {
     let flags = reader.flags(0)?;
-    let subscription = reader.varint_u32()?;
-    let value = reader.varint()?;
+    let request = reader.varint_u32()?;
+    let expires_ms = reader.varint()?;
+    let ticket = reader.bytes()?;
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok((subscription, value))
+    Ok(TicketIssued {
+        request,
+        expires_ms,
+        ticket,
+    })
 }
 
 fn read_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, FrameError> {
@@ -219,21 +298,53 @@ fn read_named_message<'a>(reader: &mut Reader<'a>) -> Result<NamedMessage<'a>, F
         bytes,
         reference: Reference::Connection,
     })?;
+    let partition = reader.varint_u32()?;
     let epoch = reader.varint()?;
     let (offset, prev) = reader.offset_and_prev()?;
-    let attributes = read_attributes(reader, flags)?;
+    let options = Options::read(reader, flags)?;
+    let attributes = supported(options)?;
+    let mut subscription = None;
+    for (key, value) in options.iter() {
+        if key == option_key::SUBSCRIPTION {
+            set_once(&mut subscription, key, number(value)?)?;
+        }
+    }
     Ok(NamedMessage {
         topic,
+        partition,
         position: Position { epoch, offset },
         prev,
         retained: read_retained(flags),
+        subscription,
         attributes,
         payload: reader.payload(),
     })
 }
 
+fn write_named_message(frame: &NamedMessage<'_>, out: &mut Vec<u8>) {
+    let mut block = Vec::new();
+    if !frame.attributes.is_empty() {
+        frame.attributes.encode_block(&mut block);
+    }
+    let head = NamedHead {
+        topic: frame.topic,
+        partition: frame.partition,
+        position: frame.position,
+        prev: frame.prev,
+        retained: frame.retained,
+        subscription: frame.subscription,
+    };
+    message::encode_named_message_head(&head, &block, out);
+    out.extend_from_slice(frame.payload);
+}
+
 fn read_attributes<'a>(reader: &mut Reader<'a>, flags: u8) -> Result<Attributes<'a>, FrameError> {
-    match Attributes::read(Options::read(reader, flags)?)? {
+    supported(Options::read(reader, flags)?)
+}
+
+/// The attributes among options of which the odd ones are all known.
+fn supported(options: Options<'_>) -> Result<Attributes<'_>, FrameError> {
+    match Attributes::read(options)? {
         (attributes, None) => Ok(attributes),
         (_, Some(key)) => Err(FrameError::UnsupportedOption {
             key,
@@ -257,8 +368,7 @@ fn write_body(attributes: &Attributes<'_>, payload: &[u8], out: &mut Vec<u8>) {
 }
 
 fn read_gap(reader: &mut Reader<'_>) -> Result<Gap, FrameError> {
-    let flags = reader.flags(0)?;
-    let subscription = reader.varint_u32()?;
+    let (flags, subscription, partition) = read_of_partition(reader)?;
     let epoch = reader.varint()?;
     let from = reader.varint()?;
     let to = reader.varint()?;
@@ -266,6 +376,7 @@ fn read_gap(reader: &mut Reader<'_>) -> Result<Gap, FrameError> {
     read_no_options(reader, flags, Reference::Connection)?;
     Ok(Gap {
         subscription,
+        partition,
         epoch,
         from,
         to,
@@ -274,8 +385,7 @@ fn read_gap(reader: &mut Reader<'_>) -> Result<Gap, FrameError> {
 }
 
 fn write_gap(gap: &Gap, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[frame_type::GAP, 0]);
-    varint::encode(u64::from(gap.subscription), out);
+    write_of_partition(frame_type::GAP, gap.subscription, gap.partition, out);
     varint::encode(gap.epoch, out);
     varint::encode(gap.from, out);
     varint::encode(gap.to, out);
@@ -283,12 +393,11 @@ fn write_gap(gap: &Gap, out: &mut Vec<u8>) {
 }
 
 fn read_skipped(reader: &mut Reader<'_>) -> Result<Skipped, FrameError> {
-    let flags = reader.flags(flag::HAS_PARTITION)?;
-    let subscription = reader.varint_u32()?;
-    let partition = match flags & flag::HAS_PARTITION {
-        0 => None,
-        _ => Some(PartitionEpoch {
-            partition: reader.varint_u32()?,
+    let (flags, subscription, partition) = read_of_partition(reader)?;
+    let partition = match partition {
+        None => None,
+        Some(partition) => Some(PartitionEpoch {
+            partition,
             epoch: reader.varint()?,
         }),
     };
@@ -306,11 +415,9 @@ fn read_skipped(reader: &mut Reader<'_>) -> Result<Skipped, FrameError> {
 }
 
 fn write_skipped(skipped: &Skipped, out: &mut Vec<u8>) {
-    out.push(frame_type::SKIPPED);
-    out.push(bit(skipped.partition.is_some(), flag::HAS_PARTITION));
-    varint::encode(u64::from(skipped.subscription), out);
+    let partition = skipped.partition.map(|partition| partition.partition);
+    write_of_partition(frame_type::SKIPPED, skipped.subscription, partition, out);
     if let Some(partition) = skipped.partition {
-        varint::encode(u64::from(partition.partition), out);
         varint::encode(partition.epoch, out);
     }
     varint::encode(skipped.from, out);
@@ -468,11 +575,18 @@ fn read_go_away<'a>(reader: &mut Reader<'a>) -> Result<GoAway<'a>, FrameError> {
     let flags = reader.flags(0)?;
     let code = reader.varint_u32()?;
     let return_after_ms = reader.varint()?;
-    read_no_options(reader, flags, Reference::Connection)?;
+    let mut ticket = None;
+    for (key, value) in Options::read(reader, flags)?.iter() {
+        match key {
+            option_key::RETURN_TICKET => set_once(&mut ticket, key, value)?,
+            _ => skip_option(key, Reference::Connection)?,
+        }
+    }
     let urls = List::read(reader)?;
     Ok(GoAway {
         code,
         return_after_ms,
         urls,
+        ticket,
     })
 }

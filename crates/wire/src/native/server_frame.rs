@@ -1,6 +1,9 @@
 //! Frames from the server to the client: what they say. `server_codec` reads and writes them.
 
-use super::{Attributes, ErrorCode, FrameError, List, Position, Reference, Retained};
+use super::{
+    Attributes, Beginning, ErrorCode, FrameError, List, PartitionBeginning, Position, Reference,
+    Retained,
+};
 
 /// One frame from the server, borrowed from the message that carried it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -8,7 +11,7 @@ pub enum ServerFrame<'a> {
     /// The answer to HELLO.
     Welcome(Welcome<'a>),
     /// A subscription holds.
-    Subscribed(Subscribed),
+    Subscribed(Subscribed<'a>),
     /// A subscription has ended.
     Unsubscribed(Unsubscribed),
     /// A message of a plain topic.
@@ -33,6 +36,8 @@ pub enum ServerFrame<'a> {
     Ping(u64),
     /// The answer to the client's PING, with its token.
     Pong(u64),
+    /// A resume ticket.
+    TicketIssued(TicketIssued<'a>),
 }
 
 /// WELCOME.
@@ -52,17 +57,28 @@ pub struct Welcome<'a> {
     pub subscriptions_per_session_max: u32,
     /// The node's name.
     pub node: Option<&'a str>,
+    /// The ticket was accepted: how many subscriptions it holds, each of which is answered now.
+    pub resumed: Option<u32>,
+    /// Tickets are issued here, and hold for so many seconds.
+    pub ticket_lifetime_s: Option<u32>,
 }
 
 /// SUBSCRIBED.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Subscribed {
+pub struct Subscribed<'a> {
     /// The client's number.
     pub subscription: u32,
-    /// A replay follows, up to CAUGHT_UP.
-    pub replaying: bool,
-    /// Present for a plain topic, absent for a filter.
-    pub plain: Option<PlainTopic>,
+    /// What it is subscribed to.
+    pub to: SubscribedTo<'a>,
+}
+
+/// What a subscription is to, and where it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubscribedTo<'a> {
+    /// A plain topic.
+    Topic(PlainTopic),
+    /// A filter: where it begins in each partition. Of one that is not listed nothing is settled.
+    Filter(List<'a, PartitionBeginning>),
 }
 
 /// What a subscription to a plain topic starts with.
@@ -70,8 +86,8 @@ pub struct Subscribed {
 pub struct PlainTopic {
     /// Names the topic in MESSAGE, until a newer SUBSCRIBED takes it.
     pub alias: u32,
-    /// The log's epoch, and `through`: everything up to and including this offset is settled.
-    pub through: Position,
+    /// Where it begins.
+    pub beginning: Beginning,
 }
 
 /// UNSUBSCRIBED.
@@ -105,12 +121,16 @@ pub struct Message<'a> {
 pub struct NamedMessage<'a> {
     /// The topic.
     pub topic: &'a str,
+    /// The partition where it lives.
+    pub partition: u32,
     /// Its place: the log's epoch and the partition's offset.
     pub position: Position,
     /// The topic has no record between this offset and the message's.
     pub prev: u64,
     /// Whether it was published to be retained.
     pub retained: Retained,
+    /// A replay's: the one subscription that it is for. None: for all that match and are not replaying the partition.
+    pub subscription: Option<u32>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
     /// The message.
@@ -122,6 +142,8 @@ pub struct NamedMessage<'a> {
 pub struct CaughtUp {
     /// The client's number.
     pub subscription: u32,
+    /// For a filter: the partition whose replay is over.
+    pub partition: Option<u32>,
     /// Everything up to and including this offset is settled.
     pub through: u64,
 }
@@ -131,6 +153,8 @@ pub struct CaughtUp {
 pub struct Gap {
     /// The client's number.
     pub subscription: u32,
+    /// For a filter: the partition that the offsets belong to.
+    pub partition: Option<u32>,
     /// The epoch that holds from here on.
     pub epoch: u64,
     /// The last settled offset; 0 when the asked position belongs to another epoch.
@@ -266,7 +290,7 @@ pub struct ErrorFrame<'a> {
     pub temporary: bool,
     /// For people.
     pub message: &'a str,
-    /// With `position_unavailable`: where to go on.
+    /// With `position_unavailable`: where to go on. With `epoch_mismatch`: the log's epoch and head.
     pub restart: Option<Position>,
     /// The limit that would have been passed.
     pub limit: Option<u64>,
@@ -305,6 +329,30 @@ pub struct GoAway<'a> {
     pub return_after_ms: u64,
     /// Where to return, best first; empty for the same address.
     pub urls: List<'a, &'a str>,
+    /// A resume ticket to return with.
+    pub ticket: Option<&'a [u8]>,
+}
+
+/// TICKET_ISSUED.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TicketIssued<'a> {
+    /// The client's number.
+    pub request: u32,
+    /// Until when it holds, milliseconds since 1970 by the server's clock.
+    pub expires_ms: u64,
+    /// The ticket: at most [`super::TICKET_BYTES_MAX`] bytes, which mean nothing to the client.
+    pub ticket: &'a [u8],
+}
+
+impl Subscribed<'_> {
+    /// The plain topic, if it is one.
+    #[must_use]
+    pub fn topic(&self) -> Option<PlainTopic> {
+        match self.to {
+            SubscribedTo::Topic(topic) => Some(topic),
+            SubscribedTo::Filter(_) => None,
+        }
+    }
 }
 
 impl GapReason {

@@ -49,7 +49,12 @@ pub fn client_json(frame: &ClientFrame<'_>) -> Value {
     match frame {
         ClientFrame::Hello(hello) => json!({
             "type": "hello", "ping_interval_s": hello.ping_interval_s,
-            "token": hello.token, "name": hello.name,
+            "token": hello.token, "name": hello.name, "ticket": hello.ticket.map(files::hex),
+            "cursors": hello.cursors.iter().map(|cursor| json!({
+                "subscription": cursor.subscription, "partition": cursor.partition,
+                "epoch": cursor.position.epoch.to_string(),
+                "offset": cursor.position.offset.to_string(),
+            })).collect::<Vec<_>>(),
         }),
         ClientFrame::Subscribe(subscribe) => {
             let items: Vec<Value> = subscribe.items.iter().map(item_json).collect();
@@ -62,7 +67,18 @@ pub fn client_json(frame: &ClientFrame<'_>) -> Value {
         ClientFrame::Publish(publish) => with_body(
             json!({
                 "type": "publish", "request": publish.request, "topic": publish.topic,
-                "retain": publish.retain,
+                "retain": publish.options.retain,
+                "producer": match publish.options.once {
+                    Some(Once::Producer(producer)) => json!({
+                        "id": files::hex(producer.id), "sequence": producer.sequence.to_string(),
+                    }),
+                    _ => Value::Null,
+                },
+                "idempotency_key": match publish.options.once {
+                    Some(Once::Key(key)) => json!(files::hex(key)),
+                    _ => Value::Null,
+                },
+                "expected_epoch": publish.options.expected_epoch.map(|epoch| epoch.to_string()),
             }),
             &publish.attributes,
             publish.payload,
@@ -77,6 +93,7 @@ pub fn client_json(frame: &ClientFrame<'_>) -> Value {
         }),
         ClientFrame::Ping(token) => json!({ "type": "ping", "token": token.to_string() }),
         ClientFrame::Pong(token) => json!({ "type": "pong", "token": token.to_string() }),
+        ClientFrame::Ticket(request) => json!({ "type": "ticket", "request": request }),
     }
 }
 
@@ -87,11 +104,55 @@ fn item_json(item: SubscribeItem<'_>) -> Value {
             "subscription": item.subscription, "filter": request.filter,
             "start": start_json(request.start), "fail_on_gap": request.fail_on_gap,
             "replay_credit": request.replay_credit,
+            "policy": request.policy.map(|policy| POLICIES[usize::from(policy.number())]),
         }),
     }
 }
 
-fn start_json(start: Start) -> Value {
+const POLICIES: [&str; 4] = ["replay", "conflate", "drop", "disconnect"];
+
+fn policy(value: &Value) -> Policy {
+    let place = POLICIES.iter().position(|name| *name == text(value));
+    Policy::from_number(place.unwrap().try_into().unwrap()).unwrap()
+}
+
+fn partition_json(at: PartitionPosition) -> Value {
+    json!({
+        "partition": at.partition, "epoch": at.position.epoch.to_string(),
+        "offset": at.position.offset.to_string(),
+    })
+}
+
+fn partition_position(value: &Value) -> PartitionPosition {
+    PartitionPosition {
+        partition: small(value, "partition"),
+        position: position(value),
+    }
+}
+
+fn beginning_json(beginning: &Beginning) -> Map<String, Value> {
+    let Value::Object(map) = json!({
+        "epoch": beginning.through.epoch.to_string(),
+        "through": beginning.through.offset.to_string(),
+        "replaying": beginning.replaying, "continued": beginning.continued,
+    }) else {
+        unreachable!("it is an object")
+    };
+    map
+}
+
+fn beginning(value: &Value) -> Beginning {
+    Beginning {
+        through: Position {
+            epoch: big(value, "epoch"),
+            offset: big(value, "through"),
+        },
+        replaying: flag(value, "replaying"),
+        continued: flag(value, "continued"),
+    }
+}
+
+fn start_json(start: Start<'_>) -> Value {
     match start {
         Start::Live => json!({ "kind": "live" }),
         Start::Since(Position { epoch, offset }) => {
@@ -99,15 +160,31 @@ fn start_json(start: Start) -> Value {
         }
         Start::Last(count) => json!({ "kind": "last", "count": count }),
         Start::Snapshot => json!({ "kind": "snapshot" }),
+        Start::SinceEach(positions) => json!({
+            "kind": "since_each",
+            "positions": positions.iter().map(partition_json).collect::<Vec<_>>(),
+        }),
     }
 }
 
-fn start(value: &Value) -> Start {
+/// The positions of a start that has some for each partition.
+fn start_positions(value: &Value) -> Vec<PartitionPosition> {
+    match value.get("positions") {
+        Some(positions) => {
+            let positions = positions.as_array().unwrap();
+            positions.iter().map(partition_position).collect()
+        }
+        None => Vec::new(),
+    }
+}
+
+fn start<'v>(value: &Value, positions: &'v [PartitionPosition]) -> Start<'v> {
     match text(field(value, "kind")) {
         "live" => Start::Live,
         "since" => Start::Since(position(value)),
         "last" => Start::Last(small(value, "count")),
         "snapshot" => Start::Snapshot,
+        "since_each" => Start::SinceEach(positions.into()),
         other => panic!("unknown start {other}"),
     }
 }
@@ -164,23 +241,42 @@ fn retained(value: &Value) -> Retained {
 /// Builds the frame that `value` describes and hands it to `use_frame`.
 pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
     match text(field(value, "type")) {
-        "hello" => use_frame(ClientFrame::Hello(Hello {
-            ping_interval_s: small(value, "ping_interval_s"),
-            token: optional_text(value, "token"),
-            name: optional_text(value, "name"),
-        })),
+        "hello" => {
+            let ticket = present(value, "ticket").map(files::bytes);
+            let cursors: Vec<ResumeCursor> = list(value, "cursors")
+                .iter()
+                .map(|cursor| ResumeCursor {
+                    subscription: small(cursor, "subscription"),
+                    partition: present(cursor, "partition").map(|_| small(cursor, "partition")),
+                    position: position(cursor),
+                })
+                .collect();
+            use_frame(ClientFrame::Hello(Hello {
+                ping_interval_s: small(value, "ping_interval_s"),
+                token: optional_text(value, "token"),
+                name: optional_text(value, "name"),
+                ticket: ticket.as_deref(),
+                cursors: cursors.as_slice().into(),
+            }));
+        }
         "subscribe" => {
+            let positions: Vec<Vec<PartitionPosition>> = list(value, "items")
+                .iter()
+                .map(|item| start_positions(field(item, "start")))
+                .collect();
             let items: Vec<SubscribeItem<'_>> = list(value, "items")
                 .iter()
-                .map(|item| {
+                .zip(&positions)
+                .map(|(item, positions)| {
                     SubscribeItem::new(
                         small(item, "subscription"),
                         SubscribeRequest {
                             filter: text(field(item, "filter")),
-                            start: start(field(item, "start")),
+                            start: start(field(item, "start"), positions),
                             fail_on_gap: flag(item, "fail_on_gap"),
                             replay_credit: present(item, "replay_credit")
                                 .map(|_| small(item, "replay_credit")),
+                            policy: present(item, "policy").map(policy),
                         },
                     )
                 })
@@ -198,10 +294,29 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
         }
         "publish" => {
             let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+            let key = present(value, "idempotency_key").map(files::bytes);
+            let producer = present(value, "producer").map(|producer| {
+                (
+                    files::bytes(field(producer, "id")),
+                    big(producer, "sequence"),
+                )
+            });
+            let once = match (&producer, &key) {
+                (Some((id, sequence)), _) => Some(Once::Producer(Producer {
+                    id,
+                    sequence: *sequence,
+                })),
+                (None, key) => key.as_deref().map(Once::Key),
+            };
             use_frame(ClientFrame::Publish(Publish {
                 request: small(value, "request"),
                 topic: text(field(value, "topic")),
-                retain: flag(value, "retain"),
+                options: PublishOptions {
+                    retain: flag(value, "retain"),
+                    once,
+                    expected_epoch: present(value, "expected_epoch")
+                        .map(|_| big(value, "expected_epoch")),
+                },
                 attributes: attributes(value, &tags),
                 payload: &payload,
             }));
@@ -220,6 +335,7 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
         })),
         "ping" => use_frame(ClientFrame::Ping(big(value, "token"))),
         "pong" => use_frame(ClientFrame::Pong(big(value, "token"))),
+        "ticket" => use_frame(ClientFrame::Ticket(small(value, "request"))),
         other => panic!("unknown type {other}"),
     }
 }
@@ -265,16 +381,33 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
             "frame_bytes_max": welcome.frame_bytes_max.to_string(),
             "message_bytes_max": welcome.message_bytes_max.to_string(),
             "subscriptions_per_session_max": welcome.subscriptions_per_session_max,
-            "node": welcome.node,
+            "node": welcome.node, "resumed": welcome.resumed,
+            "ticket_lifetime_s": welcome.ticket_lifetime_s,
         }),
-        ServerFrame::Subscribed(subscribed) => json!({
-            "type": "subscribed", "subscription": subscribed.subscription,
-            "replaying": subscribed.replaying,
-            "plain": subscribed.plain.map(|plain| json!({
-                "alias": plain.alias, "epoch": plain.through.epoch.to_string(),
-                "through": plain.through.offset.to_string(),
-            })),
-        }),
+        ServerFrame::Subscribed(subscribed) => {
+            let number = subscribed.subscription;
+            let (topic, filter) = match subscribed.to {
+                SubscribedTo::Topic(topic) => {
+                    let mut fields = beginning_json(&topic.beginning);
+                    fields.insert("alias".into(), json!(topic.alias));
+                    (Value::Object(fields), Value::Null)
+                }
+                SubscribedTo::Filter(partitions) => {
+                    let partitions: Vec<Value> = partitions
+                        .iter()
+                        .map(|at| {
+                            let mut fields = beginning_json(&at.beginning);
+                            fields.insert("partition".into(), json!(at.partition));
+                            Value::Object(fields)
+                        })
+                        .collect();
+                    (Value::Null, json!(partitions))
+                }
+            };
+            json!({
+                "type": "subscribed", "subscription": number, "topic": topic, "filter": filter,
+            })
+        }
         ServerFrame::Unsubscribed(frame) => json!({
             "type": "unsubscribed", "subscription": frame.subscription, "code": frame.code,
         }),
@@ -288,7 +421,8 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
         ),
         ServerFrame::NamedMessage(message) => with_body(
             json!({
-                "type": "named_message", "topic": message.topic,
+                "type": "named_message", "topic": message.topic, "partition": message.partition,
+                "subscription": message.subscription,
                 "epoch": message.position.epoch.to_string(),
                 "offset": message.position.offset.to_string(),
                 "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
@@ -298,10 +432,10 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
         ),
         ServerFrame::CaughtUp(frame) => json!({
             "type": "caught_up", "subscription": frame.subscription,
-            "through": frame.through.to_string(),
+            "partition": frame.partition, "through": frame.through.to_string(),
         }),
         ServerFrame::Gap(gap) => json!({
-            "type": "gap", "subscription": gap.subscription, "epoch": gap.epoch.to_string(),
+            "type": "gap", "subscription": gap.subscription, "partition": gap.partition, "epoch": gap.epoch.to_string(),
             "from": gap.from.to_string(), "to": gap.to.to_string(),
             "reason": reason_json(&GAP_REASONS, gap.reason.number()),
         }),
@@ -345,10 +479,15 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
             json!({
                 "type": "go_away", "code": frame.code,
                 "return_after_ms": frame.return_after_ms.to_string(), "urls": urls,
+                "ticket": frame.ticket.map(files::hex),
             })
         }
         ServerFrame::Ping(token) => json!({ "type": "ping", "token": token.to_string() }),
         ServerFrame::Pong(token) => json!({ "type": "pong", "token": token.to_string() }),
+        ServerFrame::TicketIssued(issued) => json!({
+            "type": "ticket_issued", "request": issued.request,
+            "expires_ms": issued.expires_ms.to_string(), "ticket": files::hex(issued.ticket),
+        }),
     }
 }
 
@@ -374,18 +513,29 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
             message_bytes_max: big(value, "message_bytes_max"),
             subscriptions_per_session_max: small(value, "subscriptions_per_session_max"),
             node: optional_text(value, "node"),
+            resumed: present(value, "resumed").map(|_| small(value, "resumed")),
+            ticket_lifetime_s: present(value, "ticket_lifetime_s")
+                .map(|_| small(value, "ticket_lifetime_s")),
         })),
-        "subscribed" => use_frame(ServerFrame::Subscribed(Subscribed {
-            subscription: small(value, "subscription"),
-            replaying: flag(value, "replaying"),
-            plain: present(value, "plain").map(|plain| PlainTopic {
-                alias: small(plain, "alias"),
-                through: Position {
-                    epoch: big(plain, "epoch"),
-                    offset: big(plain, "through"),
-                },
-            }),
-        })),
+        "subscribed" => {
+            let partitions: Vec<PartitionBeginning> = present(value, "filter")
+                .map_or(&[][..], |partitions| partitions.as_array().unwrap())
+                .iter()
+                .map(|at| PartitionBeginning {
+                    partition: small(at, "partition"),
+                    beginning: beginning(at),
+                })
+                .collect();
+            let to = match present(value, "topic") {
+                Some(topic) => SubscribedTo::Topic(PlainTopic {
+                    alias: small(topic, "alias"),
+                    beginning: beginning(topic),
+                }),
+                None => SubscribedTo::Filter(partitions.as_slice().into()),
+            };
+            let subscription = small(value, "subscription");
+            use_frame(ServerFrame::Subscribed(Subscribed { subscription, to }));
+        }
         "unsubscribed" => use_frame(ServerFrame::Unsubscribed(Unsubscribed {
             subscription: small(value, "subscription"),
             code: small(value, "code"),
@@ -405,19 +555,23 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
             let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
             use_frame(ServerFrame::NamedMessage(NamedMessage {
                 topic: text(field(value, "topic")),
+                partition: small(value, "partition"),
                 position: position(value),
                 prev: big(value, "prev"),
                 retained: retained(value),
+                subscription: present(value, "subscription").map(|_| small(value, "subscription")),
                 attributes: attributes(value, &tags),
                 payload: &payload,
             }));
         }
         "caught_up" => use_frame(ServerFrame::CaughtUp(CaughtUp {
             subscription: small(value, "subscription"),
+            partition: present(value, "partition").map(|_| small(value, "partition")),
             through: big(value, "through"),
         })),
         "gap" => use_frame(ServerFrame::Gap(Gap {
             subscription: small(value, "subscription"),
+            partition: present(value, "partition").map(|_| small(value, "partition")),
             epoch: big(value, "epoch"),
             from: big(value, "from"),
             to: big(value, "to"),
@@ -449,14 +603,21 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
         })),
         "go_away" => {
             let urls: Vec<&str> = list(value, "urls").iter().map(text).collect();
+            let ticket = present(value, "ticket").map(files::bytes);
             use_frame(ServerFrame::GoAway(GoAway {
                 code: small(value, "code"),
                 return_after_ms: big(value, "return_after_ms"),
                 urls: urls.as_slice().into(),
+                ticket: ticket.as_deref(),
             }));
         }
         "ping" => use_frame(ServerFrame::Ping(big(value, "token"))),
         "pong" => use_frame(ServerFrame::Pong(big(value, "token"))),
+        "ticket_issued" => use_frame(ServerFrame::TicketIssued(TicketIssued {
+            request: small(value, "request"),
+            expires_ms: big(value, "expires_ms"),
+            ticket: &files::bytes(field(value, "ticket")),
+        })),
         other => panic!("unknown type {other}"),
     }
 }
