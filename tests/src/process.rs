@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::PATIENCE;
 
+/// Lines of a program that the message of a failure shows: the last ones.
+const SHOWN_LINES_MAX: usize = 50;
+
 /// A running program. Dropping it ends it.
 #[derive(Debug)]
 pub struct Process {
@@ -83,7 +86,7 @@ impl Process {
                         return picked;
                     }
                 }
-                Err(reason) => panic!("no {what} ({reason:?}) in\n{}", self.seen.join("\n")),
+                Err(reason) => panic!("no {what} ({reason:?}) in\n{}", self.last_lines()),
             }
         }
     }
@@ -95,6 +98,11 @@ impl Process {
         })
     }
 
+    /// Forgets the lines that have come and were not looked at.
+    pub fn skip_lines(&mut self) {
+        self.seen.extend(self.lines.try_iter());
+    }
+
     /// Asserts that for a while no line comes of which `counts` holds.
     pub fn assert_no_line(&mut self, duration: Duration, counts: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + duration;
@@ -102,7 +110,7 @@ impl Process {
             assert!(
                 !counts(&line),
                 "unexpected: {line}\nafter\n{}",
-                self.seen.join("\n")
+                self.last_lines()
             );
             self.seen.push(line);
         }
@@ -131,7 +139,7 @@ impl Process {
                 Ok(line) => self.seen.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("it does not end; so far\n{}", self.seen.join("\n"))
+                    panic!("it does not end; so far\n{}", self.last_lines())
                 }
             }
         }
@@ -140,6 +148,12 @@ impl Process {
             status,
             lines: std::mem::take(&mut self.seen),
         }
+    }
+
+    /// What is shown of a failure.
+    fn last_lines(&self) -> String {
+        let first = self.seen.len().saturating_sub(SHOWN_LINES_MAX);
+        self.seen[first..].join("\n")
     }
 
     fn next_line(&self, deadline: Instant) -> Result<String, RecvTimeoutError> {

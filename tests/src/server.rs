@@ -22,7 +22,7 @@ pub struct Server {
     pub clients: String,
     /// `127.0.0.1:PORT` of the operators' listener.
     pub operators: String,
-    _folder: Folder,
+    _place: Option<Place>,
 }
 
 impl Server {
@@ -33,28 +33,12 @@ impl Server {
 
     /// Starts one with the text of a configuration file.
     pub fn with_configuration(configuration: &str) -> Server {
-        let folder = Folder::new();
-        let file = folder.0.join("crore.toml");
-        fs::write(&file, configuration).expect("the folder is ours");
-        let mut command = tools::crore();
-        command.arg("serve").arg("--config").arg(file);
-        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-        let mut process = Process::start(&mut command);
-        let address = |line: &str, prefix: &str| {
-            Some(line.strip_prefix(prefix)?.trim_end_matches('/').to_owned())
-        };
-        let clients = process.wait_for("address of clients", |line| {
-            address(line, "listening clients http://")
-        });
-        let operators = process.wait_for("address of operators", |line| {
-            address(line, "listening operators http://")
-        });
-        process.wait_for("readiness", |line| (line == "ready").then_some(()));
+        let mut place = Place::new("127.0.0.1:0");
+        place.configure(configuration);
+        let server = place.start();
         Server {
-            process,
-            clients,
-            operators,
-            _folder: folder,
+            _place: Some(place),
+            ..server
         }
     }
 
@@ -88,6 +72,71 @@ impl Server {
             .and_then(|text| text.trim().parse::<u64>().ok())
             .expect("a number")
             * 1024
+    }
+}
+
+/// What servers that are started one after the other have in common: a folder, a configuration, an address.
+#[derive(Debug)]
+pub struct Place {
+    folder: Folder,
+    listen: String,
+}
+
+impl Place {
+    /// A new folder. The first start on port 0 chooses a port, and all further ones listen there again.
+    ///
+    /// Where clients go on connecting while nobody listens, the address should not be the one that their sockets have:
+    /// on loopback such a connect may meet itself, and take the port.
+    pub fn new(listen: &str) -> Place {
+        let place = Place {
+            folder: Folder::new(),
+            listen: listen.to_owned(),
+        };
+        place.configure("");
+        place
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
+    }
+
+    /// Sets the text of the configuration file.
+    pub fn configure(&self, text: &str) {
+        fs::write(self.path("crore.toml"), text).expect("the folder is ours");
+    }
+
+    /// Begins to start a server, and waits for nothing.
+    pub fn launch(&self) -> Process {
+        let mut command = tools::crore();
+        command
+            .arg("serve")
+            .arg("--config")
+            .arg(self.path("crore.toml"));
+        command.args(["--listen", &self.listen, "--admin-listen", "127.0.0.1:0"]);
+        Process::start(&mut command)
+    }
+
+    /// Starts a server.
+    pub fn start(&mut self) -> Server {
+        let mut process = self.launch();
+        let address = |line: &str, prefix: &str| {
+            Some(line.strip_prefix(prefix)?.trim_end_matches('/').to_owned())
+        };
+        let clients = process.wait_for("address of clients", |line| {
+            address(line, "listening clients http://")
+        });
+        let operators = process.wait_for("address of operators", |line| {
+            address(line, "listening operators http://")
+        });
+        process.wait_for("readiness", |line| (line == "ready").then_some(()));
+        self.listen.clone_from(&clients);
+        Server {
+            process,
+            clients,
+            operators,
+            _place: None,
+        }
     }
 }
 

@@ -8,7 +8,10 @@ use std::process::Command;
 pub fn crore() -> Command {
     let built = || target().join("release/crore");
     let binary = env::var_os("CRORE_BINARY").map_or_else(built, PathBuf::from);
-    Command::new(existing(binary, "cargo build --release -p crore"))
+    let mut command = Command::new(existing(binary, "cargo build --release -p crore"));
+    // It takes variables of that beginning for options, and refuses those that it does not know.
+    command.env_remove("CRORE_BINARY");
+    command
 }
 
 /// Runs a script of `tests/clients` with Node; it may `require` the installed packages.

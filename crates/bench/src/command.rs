@@ -16,7 +16,7 @@ use crate::engine::{
     Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers,
     PublishersConfig, Route, Subscribers, SubscribersConfig, Summary, Topics, Transport,
 };
-use crate::ledger_file::Awaited;
+use crate::ledger_file::{self, Awaited};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 use crate::report::text::samples_csv;
@@ -187,6 +187,13 @@ pub struct PubCommand {
     /// Messages in total; 0: no end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
+    /// Send each message again after a loss of its connection until it is acknowledged; the log knows repeats by the
+    /// producer's numbers
+    #[arg(long)]
+    pub exactly_once: bool,
+    /// Write what was acknowledged, by topic, at the end: for `bench sub --ledger`
+    #[arg(long, value_name = "FILE", requires = "exactly_once")]
+    pub ledger: Option<PathBuf>,
     /// The clock that the messages carry
     #[arg(long, value_enum, default_value_t = ClockChoice::Monotonic)]
     pub clock: ClockChoice,
@@ -289,7 +296,8 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
             order: command.order,
             rate: command.rate,
             size: usize::try_from(command.size).context("--size")?,
-            acknowledge: command.ack == Ack::Appended,
+            acknowledge: command.ack == Ack::Appended || command.exactly_once,
+            exactly_once: command.exactly_once,
             inflight_max: command.inflight_max.max(1),
             clock: match command.clock {
                 ClockChoice::Monotonic => Clock::Monotonic,
@@ -302,10 +310,13 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     };
     let handle = Publishers::start(config)?;
     let count = command.count;
-    let total = watch("pub", handle, &command.common, stop, |handle, _| {
+    let summary = watch("pub", handle, &command.common, stop, |handle, _| {
         count > 0 && handle.count(|tally| tally.sent) >= count
-    })?
-    .total;
+    })?;
+    if let Some(path) = &command.ledger {
+        ledger_file::write(path, &summary.ledger.unwrap_or_default())?;
+    }
+    let total = summary.total;
     let is_good = total.unacknowledged == 0 && total.refused == 0 && total.inflight == 0;
     Ok(exit(is_good))
 }

@@ -186,6 +186,7 @@ impl PublishersConfig {
                 rate,
                 size: 512,
                 acknowledge: true,
+                exactly_once: false,
                 inflight_max: 1024,
                 clock: Clock::Monotonic,
                 publisher: seed_from_entropy() as u32,

@@ -22,6 +22,7 @@ mod auditing;
 mod config;
 mod echoes;
 mod left;
+mod link;
 mod native;
 mod plan;
 mod pool;
@@ -168,9 +169,11 @@ impl Publishers {
         let load = Arc::new(config.load);
         let workers = plan.threads;
         let clients = plan.clients;
-        launch(common, &Run::new(plan, clients), |worker, clients| {
+        let run = Run::new(plan, clients);
+        launch(common, &run, |worker, clients| {
             let sockets = sockets(native::SUBPROTOCOLS, worker);
-            publishers::Publishers::new(sockets, load.clone(), worker, workers, clients)
+            let estate = run.estate.clone();
+            publishers::Publishers::new(sockets, load.clone(), worker, workers, clients, estate)
         })
     }
 }

@@ -434,6 +434,9 @@ impl<P: Protocol> Pool<P> {
                 self.kernel
                     .close(self.slots[place as usize].conn, Close::Reset);
                 self.forget(place);
+            } else {
+                // It has lost its connection already, and is away with the others.
+                self.call(Some(place), |protocol, turn| protocol.lost(place, turn));
             }
             self.slots[place as usize].attempts = 0;
         }

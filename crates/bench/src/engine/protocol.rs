@@ -9,6 +9,9 @@ use stdx::prng::Prng;
 use super::route::Route;
 use super::tally::Tally;
 
+/// What a stop grants for answers that are due, in nanoseconds.
+pub(super) const SETTLE_NS: u64 = 3_000_000_000;
+
 /// What the bytes of a worker's connections mean. Clients are named by their place in the worker, from 0.
 pub(super) trait Protocol: Send + 'static {
     /// A connection is established: its first bytes.
@@ -49,7 +52,7 @@ pub(super) trait Protocol: Send + 'static {
 
     /// How long a stop may wait for that, in nanoseconds.
     fn settle_ns(&self) -> u64 {
-        3_000_000_000
+        SETTLE_NS
     }
 }
 

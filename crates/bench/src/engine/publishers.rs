@@ -4,17 +4,20 @@
 //! order. What cannot be sent when it is due waits with its intended time; nothing is left out, so a backlog shows as
 //! latency.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wire::native::{
-    Attributes, ClientFrame, Hello, PublishOptions, Reference, ServerFrame, encode_publish_head,
+    Attributes, ClientFrame, Hello, Once, Producer, PublishOptions, Reference, ServerFrame,
+    encode_publish_head,
 };
 use wire::websocket::Opcode;
 
+use super::left::Estate;
+use super::link::{Kept, Link};
 use super::native::send;
-use super::protocol::{Protocol, Turn};
+use super::protocol::{Protocol, SETTLE_NS, Turn};
 use super::sockets::{Incoming, Sockets};
+use crate::audit::Entry;
 use crate::pacing::Pace;
 use crate::pattern::Pattern;
 use crate::payload::{Clock, HEADER_BYTES, Header, topic_hash};
@@ -23,6 +26,9 @@ use crate::payload::{Clock, HEADER_BYTES, Header, topic_hash};
 const TURN_MESSAGES_MAX: usize = 512;
 /// Bytes that may wait for the sockets of one worker.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a stop waits for acknowledgements where every message must have one, in nanoseconds: a restart of the server.
+const SETTLE_ONCE_NS: u64 = 30_000_000_000;
 
 /// In which order the topics take their turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -47,6 +53,8 @@ pub struct Load {
     pub size: usize,
     /// Ask for acknowledgements.
     pub acknowledge: bool,
+    /// Every message has its producer's number, and is sent again after a loss until it is acknowledged.
+    pub exactly_once: bool,
     /// Acknowledgements that one connection may wait for.
     pub inflight_max: usize,
     /// The clock of the intended times.
@@ -70,6 +78,9 @@ pub(super) struct Publishers {
     open: u32,
     /// Sequence numbers of the worker's topics.
     sequences: Vec<u64>,
+    /// What was acknowledged on each topic; empty where nobody asks.
+    acknowledged: Vec<Entry>,
+    estate: Estate,
     pace: Option<Pace>,
     turns: u64,
     next_topic: u64,
@@ -82,16 +93,6 @@ pub(super) struct Publishers {
     clock_offset_ns: i64,
 }
 
-/// One connection.
-#[derive(Default)]
-struct Link {
-    is_open: bool,
-    /// Number of the first entry.
-    base: u32,
-    /// Intended times by request number from `base` on; 0 for those that are answered.
-    waiting: VecDeque<u64>,
-}
-
 impl Publishers {
     pub(super) fn new(
         sockets: Sockets,
@@ -99,8 +100,13 @@ impl Publishers {
         worker: u64,
         workers: u64,
         connections: u32,
+        estate: Estate,
     ) -> Publishers {
         let topics = (load.topics.len() + workers - 1 - worker) / workers;
+        let acknowledged = match load.exactly_once {
+            true => vec![Entry::default(); topics as usize],
+            false => Vec::new(),
+        };
         let clock_offset_ns = load.clock.now_ns() as i64 - Clock::Monotonic.now_ns() as i64;
         Publishers {
             sockets,
@@ -111,6 +117,8 @@ impl Publishers {
             links: (0..connections).map(|_| Link::default()).collect(),
             open: 0,
             sequences: vec![0; topics as usize],
+            acknowledged,
+            estate,
             pace: None,
             turns: 0,
             next_topic: 0,
@@ -127,9 +135,7 @@ impl Publishers {
     fn publish(&mut self, topic: u64, intended_ns: u64, turn: &mut Turn<'_>) {
         let place = (topic % u64::from(self.connections)) as u32;
         let load = self.load.clone();
-        self.name.clear();
-        load.topics
-            .write(self.worker + topic * self.workers, &mut self.name);
+        self.name(topic);
         let sequence = &mut self.sequences[topic as usize];
         *sequence += 1;
         let header = Header {
@@ -139,60 +145,107 @@ impl Publishers {
             intended_ns: intended_ns.saturating_add_signed(self.clock_offset_ns),
             sequence: *sequence,
         };
-        let request = if load.acknowledge {
-            let link = &mut self.links[place as usize];
-            link.waiting.push_back(intended_ns.max(1));
+        let size = load.size.max(HEADER_BYTES);
+        let link = &mut self.links[place as usize];
+        let mut kept = None;
+        if load.exactly_once {
+            let mut payload = Vec::new();
+            header.write(size, turn.random, &mut payload);
+            kept = Some(Kept {
+                topic,
+                sequence: header.sequence,
+                producer_sequence: link.next_producer_sequence(),
+                payload,
+            });
+        }
+        let mut request = 0;
+        if load.acknowledge {
+            request = link.sent(intended_ns, kept.clone());
             self.inflight += 1;
             turn.tally.inflight += 1;
-            link.base.wrapping_add(link.waiting.len() as u32 - 1)
-        } else {
-            0
+        }
+        self.begin_frame(place, request, kept.as_ref());
+        match &kept {
+            Some(kept) => self.frame.extend_from_slice(&kept.payload),
+            None => header.write(size, turn.random, &mut self.frame),
+        }
+        send(Opcode::Binary, &self.frame, place, turn);
+        turn.tally.sent += 1;
+    }
+
+    /// Writes the name of a topic of this worker.
+    fn name(&mut self, topic: u64) {
+        self.name.clear();
+        self.load
+            .topics
+            .write(self.worker + topic * self.workers, &mut self.name);
+    }
+
+    /// Begins a PUBLISH on the named topic; one that is kept has its producer's number.
+    fn begin_frame(&mut self, place: u32, request: u32, kept: Option<&Kept>) {
+        // Each connection is a producer, so that the numbers of one are in order on the wire.
+        let id = producer_id(self.load.publisher, self.worker, place);
+        let options = PublishOptions {
+            once: kept.map(|kept| {
+                Once::Producer(Producer {
+                    id: &id,
+                    sequence: kept.producer_sequence,
+                })
+            }),
+            ..PublishOptions::default()
         };
         self.frame.clear();
         encode_publish_head(
             request,
             &self.name,
-            &PublishOptions::default(),
+            &options,
             &Attributes::default(),
             &mut self.frame,
         );
-        header.write(load.size.max(HEADER_BYTES), turn.random, &mut self.frame);
-        send(Opcode::Binary, &self.frame, place, turn);
-        turn.tally.sent += 1;
     }
 
+    /// A connection is there again: what was not answered on the one before goes first, in order.
+    fn send_again(&mut self, place: u32, turn: &mut Turn<'_>) {
+        let again: Vec<(u32, Kept)> = self.links[place as usize]
+            .again()
+            .map(|(request, kept)| (request, kept.clone()))
+            .collect();
+        for (request, kept) in again {
+            self.name(kept.topic);
+            self.begin_frame(place, request, Some(&kept));
+            self.frame.extend_from_slice(&kept.payload);
+            send(Opcode::Binary, &self.frame, place, turn);
+            turn.tally.repeated_sends += 1;
+        }
+    }
+
+    /// An answer: whether the message stands in its log.
     fn answered(&mut self, place: u32, request: u32, is_good: bool, turn: &mut Turn<'_>) {
-        let link = &mut self.links[place as usize];
-        let at = request.wrapping_sub(link.base) as usize;
-        let Some(intended_ns) = link.waiting.get_mut(at).filter(|intended| **intended != 0) else {
+        let Some(answered) = self.links[place as usize].answered(request) else {
             return;
         };
-        let intended_ns = std::mem::take(intended_ns);
-        while link.waiting.front() == Some(&0) {
-            link.waiting.pop_front();
-            link.base = link.base.wrapping_add(1);
-        }
-        // Request 0 would ask for no answer: the numbers go round it.
-        if link.waiting.is_empty() && link.base > u32::MAX / 2 {
-            link.base = 1;
-        }
         self.inflight -= 1;
         turn.tally.inflight -= 1;
         if !is_good {
             return;
         }
+        if let Some(kept) = answered.kept {
+            let entry = &mut self.acknowledged[kept.topic as usize];
+            entry.acknowledged += 1;
+            entry.sequence = entry.sequence.max(kept.sequence);
+        }
         turn.tally.received += 1;
         if turn.now_ns >= self.load.warm_until_ns {
             turn.tally
                 .latency
-                .record_ns(turn.now_ns.saturating_sub(intended_ns));
+                .record_ns(turn.now_ns.saturating_sub(answered.intended_ns));
         }
     }
 
     /// Whether the next message's connection can take it.
     fn has_room(&self, topic: u64) -> bool {
         let link = &self.links[(topic % u64::from(self.connections)) as usize];
-        link.is_open && link.waiting.len() < self.load.inflight_max
+        link.is_open && link.waiting_count() < self.load.inflight_max
     }
 
     fn choose_topic(&mut self, turn: &mut Turn<'_>) -> u64 {
@@ -202,6 +255,17 @@ impl Publishers {
             Order::Random => turn.random.below(topics),
         }
     }
+}
+
+/// The name of a connection's producer: 20 hexadecimal digits; the run's number is random.
+fn producer_id(publisher: u32, worker: u64, place: u32) -> [u8; 20] {
+    let mut id = [0; 20];
+    let number =
+        u128::from(publisher) << 48 | u128::from(worker & 0xffff) << 32 | u128::from(place);
+    for (place, digit) in id.iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (4 * place) & 15) as usize];
+    }
+    id
 }
 
 impl Protocol for Publishers {
@@ -240,17 +304,23 @@ impl Protocol for Publishers {
                     let answer = match frame {
                         ServerFrame::Welcome(_) => {
                             turn.opened();
-                            let link = &mut self.links[place as usize];
-                            link.is_open = true;
-                            link.base = link.base.max(1);
+                            self.links[place as usize].open();
                             self.open += 1;
+                            self.send_again(place, turn);
                             None
                         }
-                        ServerFrame::Published(published) => Some((published.request, true)),
+                        ServerFrame::Published(published) => {
+                            turn.tally.duplicates += u64::from(published.duplicate);
+                            Some((published.request, true))
+                        }
                         ServerFrame::Error(error) => {
+                            let why = format!("refused: {} ({})", error.message, error.code);
+                            if self.load.exactly_once && error.temporary {
+                                // Everything behind it must come behind it again.
+                                return Err(why);
+                            }
                             turn.tally.refused += 1;
-                            turn.tally.trouble =
-                                Some(format!("refused: {} ({})", error.message, error.code));
+                            turn.tally.trouble = Some(why);
                             match error.reference {
                                 Reference::Request(request) => Some((request, false)),
                                 _ => None,
@@ -282,16 +352,8 @@ impl Protocol for Publishers {
     fn lost(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.sockets.lost(place);
         let link = &mut self.links[place as usize];
-        if std::mem::take(&mut link.is_open) {
-            self.open -= 1;
-        }
-        let lost = link
-            .waiting
-            .iter()
-            .filter(|intended| **intended != 0)
-            .count();
-        link.waiting.clear();
-        link.base = 1;
+        self.open -= u32::from(link.is_open);
+        let lost = link.lost();
         self.inflight -= lost;
         turn.tally.inflight -= lost as i64;
         turn.tally.unacknowledged += lost as u64;
@@ -350,5 +412,33 @@ impl Protocol for Publishers {
 
     fn is_settled(&self) -> bool {
         self.inflight == 0
+    }
+
+    fn settle_ns(&self) -> u64 {
+        if self.load.exactly_once {
+            SETTLE_ONCE_NS
+        } else {
+            SETTLE_NS
+        }
+    }
+}
+
+impl Drop for Publishers {
+    /// What was acknowledged outlives the worker.
+    fn drop(&mut self) {
+        if self.acknowledged.is_empty() {
+            return;
+        }
+        let acknowledged = std::mem::take(&mut self.acknowledged);
+        let estate = self.estate.clone();
+        estate.with(|left| {
+            let ledger = left.ledger.get_or_insert_default();
+            for (topic, entry) in (0..).zip(acknowledged) {
+                if entry.acknowledged > 0 {
+                    self.name(topic);
+                    ledger.insert(self.name.clone(), entry);
+                }
+            }
+        });
     }
 }

@@ -168,13 +168,7 @@ impl StreamSubscribers {
         let Ok(text) = std::str::from_utf8(text) else {
             return;
         };
-        for (number, cursor) in text.trim().split(',').enumerate() {
-            let position = cursor.split_once(':').and_then(|(epoch, offset)| {
-                Some(Position {
-                    epoch: epoch.parse().ok()?,
-                    offset: offset.parse().ok()?,
-                })
-            });
+        for (number, position) in positions(text).enumerate() {
             if let Some(position) = position {
                 self.subscriptions
                     .set_cursor(place, number as u32, position);
@@ -282,6 +276,23 @@ impl Protocol for StreamSubscribers {
     }
 }
 
+/// The positions of a cursor; the epoch stands only where it differs from the one before.
+fn positions(cursor: &str) -> impl Iterator<Item = Option<Position>> {
+    let mut last_epoch = None;
+    cursor.trim().split(',').map(move |position| {
+        let (epoch, offset) = match position.split_once(':') {
+            Some((epoch, offset)) => (epoch.parse().ok(), offset),
+            None => (last_epoch, position),
+        };
+        let offset = offset.parse().ok()?;
+        last_epoch = epoch;
+        Some(Position {
+            epoch: epoch?,
+            offset,
+        })
+    })
+}
+
 /// The first line's value of this field, without the space after the colon.
 fn field<'a>(event: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     event
@@ -319,6 +330,23 @@ fn encoded(topic: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cursors() {
+        let at = |epoch, offset| Some(Position { epoch, offset });
+        for (text, wanted) in [
+            (
+                "7:12,9,-,8:3,4",
+                vec![at(7, 12), at(7, 9), None, at(8, 3), at(8, 4)],
+            ),
+            ("7:12", vec![at(7, 12)]),
+            ("-,7:1", vec![None, at(7, 1)]),
+            ("9", vec![None]),
+            ("x:1,2", vec![None, None]),
+        ] {
+            assert_eq!(positions(text).collect::<Vec<_>>(), wanted, "{text}");
+        }
+    }
 
     #[test]
     fn pieces() {

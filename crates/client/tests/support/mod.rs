@@ -9,7 +9,7 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
     Attributes, Beginning, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway,
-    HistoryPage, HistoryRecord, List, Message, NamedMessage, PlainTopic, Position, Published,
+    HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PlainTopic, Position, Published,
     Reference, Retained, ServerFrame, Start, Subscribed, SubscribedTo, Unsubscribed, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
@@ -37,6 +37,8 @@ pub struct Node {
     pub ping_interval_s: u32,
     /// Publishes are appended and not answered.
     pub is_mute: bool,
+    /// Offsets by sequence, of each producer on each topic.
+    pub producers: BTreeMap<(Vec<u8>, String), BTreeMap<u64, u64>>,
 }
 
 impl Default for Node {
@@ -48,6 +50,7 @@ impl Default for Node {
             evicted_through: 0,
             ping_interval_s: 25,
             is_mute: false,
+            producers: BTreeMap::new(),
         }
     }
 }
@@ -188,6 +191,28 @@ impl Conversation {
                 )));
             }
             ClientFrame::Publish(publish) => {
+                if let Some(Once::Producer(producer)) = publish.options.once {
+                    let key = (producer.id.to_vec(), publish.topic.to_owned());
+                    let known = node.producers.entry(key).or_default();
+                    if let Some(offset) = known.get(&producer.sequence) {
+                        let position = Position {
+                            epoch: node.epoch,
+                            offset: *offset,
+                        };
+                        return self.send(&ServerFrame::Published(Published {
+                            request: publish.request,
+                            position,
+                            duplicate: true,
+                        }));
+                    }
+                    if known.last_key_value().map(|(last, _)| *last) > Some(producer.sequence) {
+                        let reference = Reference::Request(publish.request);
+                        let code = ErrorCode::OutOfOrder;
+                        return self.send(&ServerFrame::Error(ErrorFrame::new(reference, code)));
+                    }
+                    // The offset that it is about to get.
+                    known.insert(producer.sequence, node.head + 3);
+                }
                 let record = node.publish(publish.topic, publish.payload);
                 if publish.request != 0 && !node.is_mute {
                     self.send(&ServerFrame::Published(Published {

@@ -1,0 +1,321 @@
+//! A small node over real sockets, with planted faults, for the tests of the engine.
+#![allow(dead_code)] // each test file uses its part
+
+#[path = "../../../client/tests/support/mod.rs"]
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::engine::{Common, Handle, Tally};
+use support::{Conversation, Node};
+use wire::Step;
+use wire::http::{HeadLimits, HeadScan, Request, ResponseWriter};
+use wire::websocket::{Assembler, Event, Role, frame};
+
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is done to the tenth record on its way to subscribers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Plant {
+    Nothing,
+    Lose,
+    Repeat,
+    Swap,
+    /// Connections end while publications are appended, before these are answered.
+    Cut,
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    ends: Arc<AtomicBool>,
+    /// Connections whose first request was dealt with.
+    pub ready: Arc<AtomicUsize>,
+}
+
+impl Server {
+    pub fn start(plant: Plant) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server {
+            address: listener.local_addr().unwrap(),
+            ends: Arc::default(),
+            ready: Arc::default(),
+        };
+        let node: Arc<Mutex<Node>> = Arc::default();
+        let (ends, ready) = (server.ends.clone(), server.ready.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if ends.load(Ordering::Acquire) {
+                    return;
+                }
+                let (node, ends, ready) = (node.clone(), ends.clone(), ready.clone());
+                thread::spawn(move || serve(stream.unwrap(), &node, plant, &ends, &ready));
+            }
+        });
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("ws://{}", self.address)
+    }
+
+    pub fn wait_ready(&self, connections: usize) {
+        let since = Instant::now();
+        while self.ready.load(Ordering::Acquire) < connections {
+            assert!(since.elapsed() < PATIENCE, "the subscribers arrive in time");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn common(&self) -> Common {
+        let mut common = Common::new(&[self.url()]).unwrap();
+        common.threads = 2;
+        common
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// The records in the order in which this server delivers them.
+fn delivered(node: &Node, from: usize, plant: Plant) -> Vec<usize> {
+    let mut order: Vec<usize> = (from..node.records.len()).collect();
+    if let Some(at) = order.iter().position(|index| *index == 9) {
+        match plant {
+            Plant::Nothing | Plant::Cut => {}
+            Plant::Lose => drop(order.remove(at)),
+            Plant::Repeat => order.insert(at, 9),
+            Plant::Swap if order.contains(&10) => order.swap(at, at + 1),
+            Plant::Swap => order.truncate(at), // waits for its partner
+        }
+    }
+    order
+}
+
+fn serve(
+    mut stream: TcpStream,
+    node: &Mutex<Node>,
+    plant: Plant,
+    ends: &AtomicBool,
+    ready: &AtomicUsize,
+) {
+    let mut answers = 0;
+    stream
+        .set_read_timeout(Some(Duration::from_millis(2)))
+        .unwrap();
+    let mut input = Vec::new();
+    let mut buffer = [0; 16384];
+    let mut kind = None;
+    let mut conversation = Conversation::default();
+    let mut seen = 0;
+    let mut topics = Vec::new();
+    while !ends.load(Ordering::Acquire) {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return,
+        }
+        if kind.is_none() && !input.is_empty() {
+            kind = input.get(4..11).map(|target| match target {
+                b"/crore " => 'n',
+                b"/echo H" => 'e',
+                b"/events" => 's',
+                _ => 'p',
+            });
+            seen = node.lock().unwrap().records.len();
+            if kind == Some('e') {
+                ready.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        let mut out = Vec::new();
+        match kind {
+            Some('n') => {
+                let mut node = node.lock().unwrap();
+                let order = delivered(&node, seen, plant);
+                for index in &order {
+                    let record = node.records[*index].clone();
+                    conversation.deliver(&record, &node);
+                    seen = seen.max(index + 1);
+                }
+                if !input.is_empty() {
+                    // A replay goes up to here.
+                    conversation.receive(&std::mem::take(&mut input), &mut node);
+                    let appended =
+                        node.records.len() - std::mem::replace(&mut seen, node.records.len());
+                    if plant == Plant::Cut && appended > 0 && node.records.len() < 30 {
+                        return;
+                    }
+                }
+                // The handshake, WELCOME and SUBSCRIBED.
+                let before = answers;
+                answers += conversation.out.len();
+                if before < 3 && answers >= 3 {
+                    ready.fetch_add(1, Ordering::AcqRel);
+                }
+                out = conversation.out.drain(..).collect::<Vec<_>>().concat();
+            }
+            Some('e') => echo(&mut input, &mut out),
+            Some('s' | 'p') => {
+                let node = node.lock().unwrap();
+                if let Some(request) = head(&mut input) {
+                    topics = request
+                        .split(['?', '&', ' '])
+                        .filter_map(|part| {
+                            part.strip_prefix("topic=")
+                                .or(part.strip_prefix("/topics/"))
+                        })
+                        .map(str::to_owned)
+                        .collect();
+                    let since = request.split("since=").nth(1).and_then(|rest| {
+                        rest.split(['&', ' '])
+                            .next()?
+                            .split_once(':')?
+                            .1
+                            .parse::<u64>()
+                            .ok()
+                    });
+                    if let Some(since) = since {
+                        seen = node
+                            .records
+                            .iter()
+                            .filter(|record| record.offset <= since)
+                            .count();
+                    }
+                    ready.fetch_add(1, Ordering::AcqRel);
+                    if kind == Some('s') {
+                        ResponseWriter::new(&mut out, 200)
+                            .header("Content-Type", "text/event-stream")
+                            .finish_chunked();
+                    }
+                }
+                http(
+                    kind == Some('s'),
+                    &topics,
+                    &node,
+                    plant,
+                    &mut seen,
+                    &mut out,
+                );
+                if kind == Some('p') && !out.is_empty() {
+                    topics.clear();
+                }
+            }
+            _ => {}
+        }
+        if stream.write_all(&out).is_err() {
+            return;
+        }
+    }
+}
+
+/// The first line of a whole head, which is taken away.
+fn head(input: &mut Vec<u8>) -> Option<String> {
+    let step = Request::decode(input, &mut HeadScan::new(), &HeadLimits::default()).unwrap();
+    let Step::Done { value, consumed } = step else {
+        return None;
+    };
+    let line = format!("{} {} ", value.method, value.target);
+    input.drain(..consumed);
+    Some(line)
+}
+
+fn http(
+    is_stream: bool,
+    topics: &[String],
+    node: &Node,
+    plant: Plant,
+    seen: &mut usize,
+    out: &mut Vec<u8>,
+) {
+    let mut messages = Vec::new();
+    for index in delivered(node, *seen, plant) {
+        let record = &node.records[index];
+        if topics.is_empty() {
+            return;
+        }
+        *seen = (*seen).max(index + 1);
+        if !topics.contains(&record.topic) {
+            continue;
+        }
+        let payload = std::str::from_utf8(&record.payload).unwrap();
+        let json = format!("{{\"topic\":\"{}\",\"data\":\"{payload}\"}}", record.topic);
+        if is_stream {
+            let event = format!("id: {}:{}\ndata: {json}\n\n", node.epoch, record.offset);
+            wire::http::body::append_chunk(out, event.as_bytes());
+        } else {
+            messages.push(json);
+        }
+    }
+    if !messages.is_empty() {
+        let cursor = node.records[*seen - 1].offset;
+        let page = format!(
+            "{{\"messages\":[{}],\"more\":false,\"cursor\":\"{}:{cursor}\"}}",
+            messages.join(","),
+            node.epoch
+        );
+        ResponseWriter::new(out, 200).finish_with_body(page.as_bytes());
+    }
+}
+
+/// Answers the handshake and then every text.
+fn echo(input: &mut Vec<u8>, out: &mut Vec<u8>) {
+    if input.starts_with(b"GET") {
+        let bytes = std::mem::take(input);
+        let limits = HeadLimits::default();
+        let step = Request::decode(&bytes, &mut HeadScan::new(), &limits).unwrap();
+        let Step::Done { value, consumed } = step else {
+            *input = bytes;
+            return;
+        };
+        let upgrade = wire::websocket::handshake::Upgrade::check(&value).unwrap();
+        upgrade.encode_response(out, None);
+        *input = bytes[consumed..].to_vec();
+    }
+    let mut assembler = Assembler::new();
+    let mut consumed = 0;
+    while consumed < input.len() {
+        let mut assembly = Vec::new();
+        let step = assembler
+            .decode(&mut input[consumed..], Role::Server, 1 << 20, &mut assembly)
+            .unwrap();
+        let Step::Done {
+            value,
+            consumed: bytes,
+        } = step
+        else {
+            break;
+        };
+        if let Event::Text(text) = value {
+            frame::encode(
+                out,
+                true,
+                wire::websocket::Opcode::Text,
+                text.as_bytes(),
+                None,
+            );
+        }
+        consumed += bytes;
+    }
+    input.drain(..consumed);
+}
+
+pub fn wait(handle: &mut Handle, until: impl Fn(&Tally) -> bool) {
+    let since = Instant::now();
+    while !until(handle.total()) {
+        assert!(
+            since.elapsed() < PATIENCE,
+            "in time: {:?}",
+            handle.total().trouble
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+}

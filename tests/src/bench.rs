@@ -1,0 +1,74 @@
+//! `crore bench` as a child: its figures, interval by interval, and its end.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::process::Process;
+use crate::tools;
+
+/// A run of `crore bench`. Dropping it ends it.
+#[derive(Debug)]
+pub struct Bench {
+    process: Process,
+}
+
+/// What a run has come to.
+#[derive(Debug)]
+pub struct Total {
+    /// The exit code; none after a signal that it did not deal with.
+    pub code: Option<i32>,
+    /// Its last figures.
+    pub figures: Value,
+}
+
+impl Bench {
+    /// Starts it with these arguments, with a line of figures every 100 ms.
+    pub fn start(arguments: &[&str]) -> Bench {
+        let mut command = tools::crore();
+        command.arg("bench").args(arguments);
+        command.args(["--json", "--interval", "100ms"]);
+        Bench {
+            process: Process::start(&mut command),
+        }
+    }
+
+    /// Waits for new figures that have this.
+    pub fn wait_for(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) {
+        self.process.skip_lines();
+        self.process.wait_for(what, |line| {
+            let figures: Value = serde_json::from_str(line).ok()?;
+            is_so(&figures).then_some(())
+        });
+    }
+
+    /// Asks it to end, with a report.
+    pub fn ask_to_end(&self) {
+        self.process.signal("TERM");
+    }
+
+    /// Waits for its end.
+    pub fn end_within(self, duration: Duration) -> Total {
+        let ended = self.process.end_within(duration);
+        let figures = ended.lines.iter().rev().find_map(|line| {
+            let figures: Value = serde_json::from_str(line).ok()?;
+            (figures["span"] == "total").then_some(figures)
+        });
+        Total {
+            code: ended.status.code(),
+            figures: figures.unwrap_or_else(|| panic!("no total in\n{}", ended.lines.join("\n"))),
+        }
+    }
+}
+
+impl Total {
+    /// A number of the figures, by the names on the way to it.
+    pub fn number(&self, names: &[&str]) -> u64 {
+        let value = names
+            .iter()
+            .fold(&self.figures, |value, name| &value[*name]);
+        value
+            .as_u64()
+            .unwrap_or_else(|| panic!("no number {names:?} in {}", self.figures))
+    }
+}
