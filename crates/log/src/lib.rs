@@ -3,9 +3,9 @@
 //! Place on the path: a home shard appends each publication to its partition and posts the record's slice to
 //! the edges; recovery, history, lagging subscriptions and wildcard replay all read it back from here.
 //!
-//! Pure: the memory is a port ([`Memory`]), the time and the offsets come from the caller. One [`Partition`]
-//! belongs to one home shard. What is here lives in memory; the layout of a segment is final, so that a segment
-//! on disk is the same bytes with the checksums filled in (`docs/formats.md`).
+//! Pure: memory and files are ports ([`Memory`], [`store::Disk`]), the time and the offsets come from the caller. One
+//! [`Partition`] belongs to one home shard and lives in memory. [`store`] keeps a log on disk: records are the same
+//! bytes there, with the checksums filled in, in segments of another layout (`docs/formats.md`).
 //!
 //! Invariants: offsets strictly increase within a partition but need not be contiguous; a record is never
 //! changed once appended; `prev` of a record is below its offset; eviction drops whole segments, oldest first.
@@ -18,6 +18,7 @@ mod partition;
 mod read;
 mod record;
 mod segment;
+pub mod store;
 
 pub use index::{Table, TopicIndex};
 pub use memory::{HeapMemory, Memory, MemoryRefused};

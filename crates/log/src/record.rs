@@ -1,4 +1,4 @@
-//! The record: one publication as it lies in a segment, in memory and on disk alike.
+//! The record: one publication as it lies in a segment, in memory and, with its checksum, on disk.
 //!
 //! ```text
 //!  0  length        u32  bytes of the whole record, this field included
@@ -6,7 +6,7 @@
 //!  8  offset        u64  place in the partition
 //! 16  prev          u64  the topic has no record between prev and offset
 //! 24  time_ms       u64  milliseconds since 1970-01-01 UTC
-//! 32  topic         u32  topic id, given by the home shard or the log of names
+//! 32  topic         u32  topic id, given by the home shard or by a segment on disk
 //! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 15 control; others 0
 //! 38  fields_bytes  u16  bytes of the optional fields
 //! 40  fields             any number of: kind u8, length u16, value
@@ -15,7 +15,7 @@
 //!
 //! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value), repeated; 3 producer
 //! (sequence u64, id); 4 idempotency key. Readers skip kinds that they do not know. A record with the control bit
-//! is no publication: logs on disk close each batch with one; readers here skip it.
+//! is no publication but the durable store's own; readers here skip it.
 
 use crate::partition::AppendError;
 use std::fmt;

@@ -9,7 +9,7 @@
 //! 24  base_offset   u64      offset of the first record
 //! 32  flags         u32      0; a reader that does not know a set bit refuses the segment
 //! 36  reserved      24 bytes 0; a reader ignores them
-//! 60  crc32c        u32      over bytes 0..60 on disk; 0 in memory
+//! 60  crc32c        u32      0
 //! 64  records                one after the other; a length of 0, or the end, ends them
 //! ```
 

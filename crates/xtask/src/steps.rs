@@ -18,6 +18,8 @@ const PURE_PACKAGES: &[&str] = &[
     // Data structures.
     "equivalent",
     "hashbrown",
+    // Checksums of the durable log, by the processor's own instruction.
+    "crc32c",
     // Text formats.
     "base64",
     "httparse",

@@ -11,17 +11,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["stdx"]),
     ("log", &["stdx"]),
     ("broker", &["stdx", "wire", "log"]),
+    ("disk", &["stdx", "log"]),
     ("net", &["stdx"]),
-    ("node", &["stdx", "wire", "log", "broker", "net"]),
+    ("node", &["stdx", "wire", "log", "disk", "broker", "net"]),
     ("client", &["stdx", "wire", "net"]),
-    ("bench", &["stdx", "wire", "net", "client"]),
+    ("bench", &["stdx", "wire", "log", "disk", "net", "client"]),
     (
         "sim",
         &["stdx", "wire", "log", "broker", "net", "node", "client"],
     ),
     (
         "crore",
-        &["stdx", "wire", "broker", "net", "node", "client", "bench"],
+        &[
+            "stdx", "wire", "log", "disk", "broker", "net", "node", "client", "bench",
+        ],
     ),
     ("xtask", &[]),
 ];

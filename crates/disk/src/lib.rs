@@ -1,0 +1,211 @@
+//! A real directory as the disk of a durable log.
+//!
+//! Place on the path: a log thread's `log::store::Store` writes and reads its files through [`FileDisk`]. Nothing else
+//! of a node touches a file of a log.
+//!
+//! Invariant: a process that has the lock of a directory is the only one that writes there. The lock is the system's,
+//! so it ends with the process, however that ends.
+
+#![forbid(unsafe_code)]
+
+use log::store::{Disk, DiskError};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::{error, fmt};
+
+const LOCK_NAME: &str = "lock";
+
+/// A directory of files.
+#[derive(Debug)]
+pub struct FileDisk {
+    directory: PathBuf,
+    /// To sync the names.
+    handle: File,
+    /// Locked as long as it is open.
+    _lock: Option<File>,
+}
+
+/// Why a directory was not opened.
+#[derive(Debug)]
+pub enum OpenDiskError {
+    /// Another process has the log open.
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The system refused.
+    Io {
+        /// What could not be opened or made.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for OpenDiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenDiskError::Locked { path } => {
+                write!(f, "{}: another process has the log open", path.display())
+            }
+            OpenDiskError::Io { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl error::Error for OpenDiskError {}
+
+impl FileDisk {
+    /// Opens a directory and locks it; makes it where it is missing.
+    pub fn open(directory: &Path) -> Result<FileDisk, OpenDiskError> {
+        let io_error = |path: &Path| {
+            let path = path.to_owned();
+            move |error| OpenDiskError::Io { path, error }
+        };
+        make_directory(directory).map_err(io_error(directory))?;
+        FileDisk::open_locked(directory)
+    }
+
+    /// As [`FileDisk::open`], but the directory must be there.
+    pub fn open_locked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
+        let mut disk = FileDisk::open_unlocked(directory)?;
+        let path = directory.join(LOCK_NAME);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let lock = options.open(&path).map_err(|error| OpenDiskError::Io {
+            path: path.clone(),
+            error,
+        })?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => disk._lock = Some(lock),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenDiskError::Locked { path }),
+            Err(error) => {
+                let error = error.into();
+                return Err(OpenDiskError::Io { path, error });
+            }
+        }
+        Ok(disk)
+    }
+
+    /// Opens a directory without its lock: to look at a log only, while nobody writes it or at the price that what is
+    /// seen of its end may be torn.
+    pub fn open_unlocked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
+        let handle = File::open(directory).and_then(|handle| {
+            let is_directory = handle.metadata()?.is_dir();
+            is_directory
+                .then_some(handle)
+                .ok_or(io::ErrorKind::NotADirectory.into())
+        });
+        let handle = handle.map_err(|error| OpenDiskError::Io {
+            path: directory.to_owned(),
+            error,
+        })?;
+        Ok(FileDisk {
+            directory: directory.to_owned(),
+            handle,
+            _lock: None,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+/// Makes a directory and those above it, durably.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let above = directory
+        .parent()
+        .filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
+    make_directory(above)?;
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(above)?.sync_all()
+}
+
+impl Disk for FileDisk {
+    type File = File;
+
+    fn create(&mut self, name: &str) -> Result<File, DiskError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        options.open(self.path(name)).map_err(disk_error)
+    }
+
+    fn open(&mut self, name: &str) -> Result<File, DiskError> {
+        let path = self.path(name);
+        let mut options = OpenOptions::new();
+        // Only files that were created are written; a log that is looked at may be another user's.
+        options.read(true).open(path).map_err(disk_error)
+    }
+
+    fn list(&mut self) -> Result<Vec<String>, DiskError> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(disk_error)? {
+            // No name of ours is anything but ASCII.
+            names.extend(entry.map_err(disk_error)?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        fs::remove_file(self.path(name)).map_err(disk_error)
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        fs::rename(self.path(from), self.path(to)).map_err(disk_error)
+    }
+
+    fn len(&mut self, file: &mut File) -> Result<u64, DiskError> {
+        Ok(file.metadata().map_err(disk_error)?.len())
+    }
+
+    fn write_at(&mut self, file: &mut File, position: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        file.write_all_at(bytes, position).map_err(disk_error)
+    }
+
+    fn read_at(
+        &mut self,
+        file: &mut File,
+        position: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, DiskError> {
+        let mut read = 0;
+        while read < bytes.len() {
+            match file.read_at(&mut bytes[read..], position + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(disk_error(error)),
+            }
+        }
+        Ok(read)
+    }
+
+    fn sync(&mut self, file: &mut File) -> Result<(), DiskError> {
+        // Interrupted or not: a sync that has failed is not repeated.
+        file.sync_data().map_err(disk_error)
+    }
+
+    fn sync_directory(&mut self) -> Result<(), DiskError> {
+        self.handle.sync_all().map_err(disk_error)
+    }
+}
+
+fn disk_error(error: io::Error) -> DiskError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DiskError::NoSpace,
+        io::ErrorKind::NotFound => DiskError::NotFound,
+        io::ErrorKind::AlreadyExists => DiskError::Exists,
+        _ => DiskError::Io(error.raw_os_error().unwrap_or(0)),
+    }
+}

@@ -1,0 +1,153 @@
+//! A store over a real directory: what it wrote is found again, and a directory has one writer.
+
+use disk::{FileDisk, OpenDiskError};
+use log::store::{Append, Disk, DiskError, OpenError, ScanQuery, Store, StoreSettings};
+use log::{PageLimits, RecordView};
+use std::path::{Path, PathBuf};
+use stdx::hash::Seed;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("crore-disk-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(path: &Path, partitions_count: u32) -> Result<Store<FileDisk>, OpenError> {
+    let settings = StoreSettings {
+        partitions_count,
+        segment_bytes: 16 << 10,
+        bytes_max: 1 << 20,
+        age_max_ms: 0,
+        new_epoch: 7,
+        hash_seed: Seed(1, 2),
+    };
+    let disk = FileDisk::open(path).unwrap();
+    Ok(Store::open(disk, settings, 1_000)?.0)
+}
+
+fn record(offset: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&(40 + payload.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&0u32.to_le_bytes());
+    for field in [offset, offset - 1, 1_000] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+fn append(store: &mut Store<FileDisk>, offset: u64) {
+    let record = record(offset, &[offset as u8; 500]);
+    let append = Append {
+        partition: 1,
+        topic: b"t",
+        record: &record,
+    };
+    store.append(&[append], 1_000).unwrap();
+}
+
+fn offsets(store: &mut Store<FileDisk>) -> Vec<u64> {
+    let wanted = ScanQuery {
+        after: 0,
+        through: 1_000,
+        limits: PageLimits {
+            records_max: 1_000,
+            bytes_max: 1 << 20,
+        },
+        bytes_scanned_max: 1 << 20,
+    };
+    let found = store.scan(1, wanted, &mut |name| name == b"t").unwrap();
+    assert!(!found.damaged);
+    let offset = |(_, record): &(_, stdx::chunk::Slice)| {
+        let view = RecordView::parse(record).unwrap();
+        assert_eq!(view.payload(), [view.offset() as u8; 500]);
+        view.offset()
+    };
+    found.records.iter().map(offset).collect()
+}
+
+#[test]
+fn what_was_written_is_found_again() {
+    let folder = Folder::new("again");
+    let path = folder.0.join("below");
+    let mut store = open(&path, 2).unwrap();
+    for offset in 1..=100 {
+        append(&mut store, offset);
+    }
+    assert!(store.stats().segments_count > 3);
+    assert!(offsets(&mut store).into_iter().eq(1..=100));
+    drop(store);
+    for offset in 101..=110 {
+        let mut store = open(&path, 2).unwrap();
+        assert_eq!(store.epoch(), 7);
+        append(&mut store, offset);
+        if offset % 2 == 0 {
+            store.close().unwrap();
+        }
+        assert!(offsets(&mut store).into_iter().eq(1..=offset));
+    }
+    let (mut store, _) = Store::inspect(FileDisk::open_unlocked(&path).unwrap()).unwrap();
+    store.verify(&mut |finding| panic!("{finding}"));
+    assert_eq!(store.stats().records_count, 110);
+}
+
+#[test]
+fn a_directory_has_one_writer() {
+    let folder = Folder::new("lock");
+    let disk = FileDisk::open(&folder.0).unwrap();
+    let second = FileDisk::open(&folder.0);
+    assert!(matches!(second, Err(OpenDiskError::Locked { .. })));
+    FileDisk::open_unlocked(&folder.0).unwrap();
+    drop(disk);
+    FileDisk::open(&folder.0).unwrap();
+}
+
+#[test]
+fn another_number_of_partitions_is_refused() {
+    let folder = Folder::new("partitions");
+    drop(open(&folder.0, 2).unwrap());
+    let refused = open(&folder.0, 3).map(|_| ());
+    assert_eq!(
+        refused,
+        Err(OpenError::Partitions {
+            found: 2,
+            configured: 3
+        })
+    );
+}
+
+#[test]
+fn errors_have_their_kind() {
+    let folder = Folder::new("errors");
+    let mut disk = FileDisk::open(&folder.0).unwrap();
+    assert_eq!(disk.open("a").err(), Some(DiskError::NotFound));
+    let mut file = disk.create("a").unwrap();
+    assert_eq!(disk.create("a").err(), Some(DiskError::Exists));
+    assert_eq!(disk.remove("b"), Err(DiskError::NotFound));
+    disk.write_at(&mut file, 3, b"abc").unwrap();
+    disk.sync(&mut file).unwrap();
+    disk.rename("a", "b").unwrap();
+    disk.sync_directory().unwrap();
+    let mut file = disk.open("b").unwrap();
+    let mut bytes = [9; 8];
+    assert_eq!(disk.len(&mut file), Ok(6));
+    assert_eq!(disk.read_at(&mut file, 1, &mut bytes), Ok(5));
+    assert_eq!(&bytes, b"\0\0abc\x09\x09\x09");
+    // Opened for reading only.
+    assert_eq!(disk.write_at(&mut file, 0, b"x"), Err(DiskError::Io(9)));
+    let missing = FileDisk::open_unlocked(&folder.0.join("missing"));
+    assert!(matches!(missing, Err(OpenDiskError::Io { .. })));
+}

@@ -1,0 +1,249 @@
+//! Retention: the oldest segment goes when the log is too large or the segment too old. Its retained messages that
+//! nothing has replaced are copied to the end of the log first, and synced.
+
+use super::disk::{Disk, DiskError};
+use super::files::ReadError;
+use super::format::{COPY_BYTES, index_name, segment_name};
+use super::memory_index::Retained;
+use super::write::{Append, Piece};
+use super::{Segment, Store, StoreError};
+use crate::record::{Flags, RecordView};
+use stdx::chunk::Slice;
+
+/// Bytes of retained messages copied in one batch, about.
+const COPY_BATCH_BYTES: usize = 1 << 20;
+
+/// A segment has been dropped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// Partitions whose floor rose, and the least offset that may still be on disk.
+    pub floors: Vec<(u32, u64)>,
+    /// Topics, by partition and name, that had something in the segment: they may have nothing left.
+    pub topics: Vec<(u32, Slice)>,
+    /// Bytes that went.
+    pub bytes: u64,
+}
+
+/// A retained message of the oldest segment.
+struct Kept {
+    partition: u32,
+    name: Vec<u8>,
+    retained: Retained,
+}
+
+impl<D: Disk> Store<D> {
+    /// Drops the oldest segment if retention says so; call it again until it answers none. A quiet log's newest
+    /// segment is ended here too once it is old enough, so that it can be dropped later.
+    ///
+    /// A segment is as old as its newest record, or as the segment after it where a clock ran ahead.
+    pub fn expire(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
+        if self.is_read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        self.remove_leftovers();
+        let oldest = self
+            .segments
+            .front()
+            .map_or(0, |oldest| oldest.head.sequence);
+        let is_dropped = |name: &String| {
+            super::format::sequence_of(name, ".log").is_some_and(|sequence| sequence < oldest)
+        };
+        if self.leftovers.iter().any(is_dropped) {
+            return Err(StoreError::Disk(DiskError::Io(0)));
+        }
+        if self.is_directory_dirty {
+            // One dropped segment at most may come back after a crash, or the chain would seem to have lost its middle.
+            self.files.disk.sync_directory()?;
+            self.is_directory_dirty = false;
+        }
+        let is_quiet = |last: &Segment| self.is_over_age(last, now_ms);
+        if self.active.is_some() && self.segments.back().is_some_and(is_quiet) {
+            self.active = None;
+            self.begin_segment(now_ms)?;
+        }
+        let is_old = self.is_oldest_over_age(now_ms);
+        let is_large = self.bytes() > self.settings.bytes_max;
+        let is_due = is_old || is_large && self.segments.len() > 1;
+        if !is_due {
+            return Ok(None);
+        }
+        if self.segments.len() < 2 {
+            // The heads of the partitions must not go with the last segment.
+            self.active = None;
+            self.begin_segment(now_ms)?;
+        }
+        let kept = self.repairing(|store| store.find_kept())?;
+        let kept_bytes: u64 = kept
+            .iter()
+            .map(|kept| u64::from(kept.retained.length))
+            .sum();
+        let Some(oldest) = self.segments.front() else {
+            return Ok(None);
+        };
+        if !is_old && kept_bytes > oldest.valid_bytes / 2 {
+            return Ok(None); // it would come back at the other end, for ever
+        }
+        self.copy(&kept, now_ms)?;
+        let topics = self.repairing(|store| store.topics_of_oldest())?;
+        Ok(self.drop_oldest(topics))
+    }
+
+    fn is_oldest_over_age(&self, now_ms: u64) -> bool {
+        let Some(oldest) = self.segments.front() else {
+            return false;
+        };
+        let age_max_ms = self.settings.age_max_ms;
+        let newest_ms = match self.segments.get(1) {
+            // It is sealed.
+            Some(next) if oldest.index.records_count() > 0 => {
+                oldest.index.times().1.min(next.head.created_ms)
+            }
+            Some(_) => oldest.head.created_ms,
+            None if oldest.index.records_count() > 0 => oldest.index.times().1,
+            None => return false,
+        };
+        age_max_ms > 0 && now_ms.saturating_sub(newest_ms) >= age_max_ms
+    }
+
+    /// Retained messages of the oldest segment that no later segment replaces.
+    fn find_kept(&mut self) -> Result<Vec<Kept>, ReadError> {
+        let Some(oldest) = self.segments.front() else {
+            return Ok(Vec::new());
+        };
+        let list = oldest.index.list(true);
+        let (mut kept, mut name) = (Vec::new(), Vec::new());
+        for nth in 0.. {
+            let listed = oldest
+                .index
+                .listed(&mut self.files, &list, nth, &mut name)?;
+            let Some((partition, topic)) = listed else {
+                break;
+            };
+            if let Some(retained) = topic.retained.filter(|retained| !retained.clears) {
+                kept.push(Kept {
+                    partition,
+                    name: name.clone(),
+                    retained,
+                });
+            }
+        }
+        // The newest first: what is published again and again is found there.
+        for segment in self.segments.iter().skip(1).rev() {
+            let mut still = Vec::new();
+            for kept in kept {
+                let found = segment
+                    .index
+                    .find(&mut self.files, kept.partition, &kept.name)?;
+                if found.is_none_or(|topic| topic.retained.is_none()) {
+                    still.push(kept);
+                }
+            }
+            kept = still;
+            if kept.is_empty() {
+                break;
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Copies retained messages to the end of the log. What cannot be read any more is lost.
+    fn copy(&mut self, kept: &[Kept], now_ms: u64) -> Result<(), StoreError> {
+        let mut rest = kept;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |kept: &&Kept| {
+                bytes += kept.retained.length as usize;
+                bytes <= COPY_BATCH_BYTES
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            rest = later;
+            let mut records = Vec::new();
+            for kept in now {
+                if let Some(record) = self.read_retained(0, &kept.retained)? {
+                    records.push((kept, record));
+                }
+            }
+            if records.is_empty() {
+                continue;
+            }
+            let bytes: usize = records
+                .iter()
+                .map(|(_, record)| record.len() + COPY_BYTES)
+                .sum();
+            let newest = self.segments.back().map_or(0, |last| last.valid_bytes);
+            if self.segments.len() > 1 && newest + bytes as u64 > self.settings.segment_bytes {
+                self.active = None;
+            }
+            let pieces = records.iter().map(|(kept, record)| Piece {
+                append: Append {
+                    partition: kept.partition,
+                    topic: &kept.name,
+                    record,
+                },
+                is_copy: true,
+            });
+            self.write_pieces(now_ms, pieces)?;
+        }
+        Ok(())
+    }
+
+    /// A retained publication of a segment; none if it is damaged.
+    pub(super) fn read_retained(
+        &mut self,
+        segment: usize,
+        retained: &Retained,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let sequence = self.segments[segment].head.sequence;
+        let mut bytes = self.read_bytes(sequence, retained.position, retained.length)?;
+        let Some(record) = RecordView::parse(&bytes).filter(super::format::is_sound) else {
+            return Ok(None);
+        };
+        if !record.flags().has(Flags::CONTROL) {
+            return Ok((record.offset() == retained.offset).then_some(bytes));
+        }
+        let is_copy = matches!(
+            super::format::control_of(&record),
+            Some(super::format::Control::Retained { record, .. }) if record.offset() == retained.offset
+        );
+        Ok(is_copy.then(|| bytes.split_off(COPY_BYTES)))
+    }
+
+    fn topics_of_oldest(&mut self) -> Result<Vec<(u32, Slice)>, ReadError> {
+        let Some(oldest) = self.segments.front() else {
+            return Ok(Vec::new());
+        };
+        let list = oldest.index.list(false);
+        let (mut topics, mut name) = (Vec::new(), Vec::new());
+        for nth in 0.. {
+            let listed = oldest
+                .index
+                .listed(&mut self.files, &list, nth, &mut name)?;
+            match listed {
+                Some((partition, _)) => topics.push((partition, Slice::copy_of(&name))),
+                None => break,
+            }
+        }
+        Ok(topics)
+    }
+
+    fn drop_oldest(&mut self, topics: Vec<(u32, Slice)>) -> Option<Dropped> {
+        let oldest = self.segments.pop_front()?;
+        let sequence = oldest.head.sequence;
+        self.files.forget(sequence);
+        self.remove_or_remember(segment_name(sequence));
+        self.remove_or_remember(index_name(sequence));
+        self.is_directory_dirty = self.files.disk.sync_directory().is_err();
+        let floors = (0..self.settings.partitions_count)
+            .filter(|partition| {
+                let before = oldest.head.heads.get(*partition as usize);
+                before.is_some_and(|before| before + 1 < self.floor(*partition))
+            })
+            .map(|partition| (partition, self.floor(partition)))
+            .collect();
+        Some(Dropped {
+            floors,
+            topics,
+            bytes: oldest.valid_bytes + oldest.index.file_bytes(),
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! Files of a log: a bounded number of them open, and pages of indexes read lately.
+
+use super::disk::{Disk, DiskError};
+use super::format::{index_name, segment_name};
+use super::index_file::{PAGE_BYTES, PAGE_DATA_BYTES, page_crc};
+
+/// Open files at a time, besides the active segment.
+const FILES_OPEN_MAX: usize = 64;
+/// Pages of indexes in memory: 1 MiB.
+const PAGES_MAX: usize = 256;
+
+/// Why something could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReadError {
+    Disk(DiskError),
+    /// The index file of this segment is damaged; it can be made again.
+    Index(u64),
+}
+
+/// The disk and what is open on it.
+#[derive(Debug)]
+pub(super) struct Files<D: Disk> {
+    pub disk: D,
+    /// The most recently used last.
+    open: Vec<(String, D::File)>,
+    /// A page has one place, given by its numbers.
+    pages: Vec<Option<Page>>,
+}
+
+#[derive(Debug)]
+struct Page {
+    sequence: u64,
+    number: u64,
+    bytes: Box<[u8; PAGE_BYTES]>,
+}
+
+impl<D: Disk> Files<D> {
+    pub fn new(disk: D) -> Files<D> {
+        Files {
+            disk,
+            open: Vec::new(),
+            pages: (0..PAGES_MAX).map(|_| None).collect(),
+        }
+    }
+
+    /// Bytes of a file.
+    pub fn len(&mut self, name: &str) -> Result<u64, DiskError> {
+        let place = self.file(name)?;
+        self.disk.len(&mut self.open[place].1)
+    }
+
+    /// Bytes of a file; fewer only where it ends.
+    pub fn read(
+        &mut self,
+        name: &str,
+        position: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, DiskError> {
+        let place = self.file(name)?;
+        self.disk.read_at(&mut self.open[place].1, position, bytes)
+    }
+
+    /// A whole file, or its first `bytes_max` bytes.
+    pub fn read_whole(&mut self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        let length = self.len(name)?.min(bytes_max);
+        let mut bytes = vec![0; usize::try_from(length).map_err(|_| DiskError::Io(0))?];
+        let read = self.read(name, 0, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Data of an index file from a place.
+    pub fn read_index(
+        &mut self,
+        sequence: u64,
+        mut place: u64,
+        mut out: &mut [u8],
+    ) -> Result<(), ReadError> {
+        while !out.is_empty() {
+            let within = (place % PAGE_DATA_BYTES as u64) as usize;
+            let count = out.len().min(PAGE_DATA_BYTES - within);
+            let page = self.page(sequence, place / PAGE_DATA_BYTES as u64)?;
+            let (now, later) = out.split_at_mut(count);
+            now.copy_from_slice(&page[within..within + count]);
+            (out, place) = (later, place + count as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes a file in place of one of that name, if there is one, and syncs it.
+    pub fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut file = match self.disk.create(name) {
+            Err(DiskError::Exists) => {
+                self.disk.remove(name)?;
+                self.disk.create(name)?
+            }
+            created => created?,
+        };
+        self.disk.write_at(&mut file, 0, bytes)?;
+        self.disk.sync(&mut file)
+    }
+
+    /// Forgets what is open or in memory of a segment and its index: they go or change.
+    pub fn forget(&mut self, sequence: u64) {
+        let names = [segment_name(sequence), index_name(sequence)];
+        self.open.retain(|(name, _)| !names.contains(name));
+        for page in &mut self.pages {
+            page.take_if(|page| page.sequence == sequence);
+        }
+    }
+
+    /// Place of an open file.
+    fn file(&mut self, name: &str) -> Result<usize, DiskError> {
+        let found = self.open.iter().rposition(|(open, _)| open == name);
+        match found {
+            Some(place) => self.open[place..].rotate_left(1),
+            None => {
+                let file = self.disk.open(name)?;
+                if self.open.len() >= FILES_OPEN_MAX {
+                    self.open.remove(0);
+                }
+                self.open.push((name.to_owned(), file));
+            }
+        }
+        Ok(self.open.len() - 1)
+    }
+
+    fn page(&mut self, sequence: u64, number: u64) -> Result<&[u8; PAGE_BYTES], ReadError> {
+        let slot =
+            (sequence.wrapping_mul(0x9e37_79b9).wrapping_add(number) % PAGES_MAX as u64) as usize;
+        let is_it = |page: &Page| page.sequence == sequence && page.number == number;
+        if !self.pages[slot].as_ref().is_some_and(is_it) {
+            let mut bytes = Box::new([0; PAGE_BYTES]);
+            let start = number * PAGE_BYTES as u64;
+            let read = self.read(&index_name(sequence), start, &mut bytes[..])?;
+            let crc = page_crc(&bytes[..PAGE_DATA_BYTES], sequence, number).to_le_bytes();
+            if read != PAGE_BYTES || bytes[PAGE_DATA_BYTES..] != crc {
+                return Err(ReadError::Index(sequence));
+            }
+            self.pages[slot] = Some(Page {
+                sequence,
+                number,
+                bytes,
+            });
+        }
+        match &self.pages[slot] {
+            Some(page) => Ok(&page.bytes),
+            None => Err(ReadError::Index(sequence)),
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! A disk in memory that keeps only what was synced: for tests and the simulator.
+//!
+//! After [`HostileDisk::crash`] a file is what its last successful sync left, plus any part of what was written
+//! since, in sectors of 512 bytes; names made, changed or removed since the last sync of the directory are there or
+//! not, a prefix of them. A failed sync keeps an unknown part of what it was for, which no later sync repairs,
+//! although reads show all of it: as Linux does. A seed determines everything.
+
+use super::disk::{Disk, DiskError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use stdx::prng::Prng;
+
+const SECTOR_BYTES: usize = 512;
+/// What faults answer: the system's number for an input or output error.
+const EIO: i32 = 5;
+
+/// A handle to the disk; clones are handles to the same.
+#[derive(Clone, Debug)]
+pub struct HostileDisk {
+    state: Rc<RefCell<State>>,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct HostileFile {
+    inode: u64,
+    /// Of the disk when it was opened: a process that has died writes no more.
+    life: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    prng: Prng,
+    inodes: BTreeMap<u64, Inode>,
+    /// What the running system shows.
+    names: BTreeMap<String, u64>,
+    /// What is on disk for certain.
+    durable_names: BTreeMap<String, u64>,
+    /// What has been done to names since, in order.
+    unsynced_names: Vec<NameChange>,
+    next_inode: u64,
+    life: u64,
+    capacity: Option<u64>,
+    failing_writes: u32,
+    write_error: DiskError,
+    failing_syncs: u32,
+    failing_reads: u32,
+    syncs: u64,
+    /// Calls until the disk answers no more.
+    calls_left: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Made(String, u64),
+    Removed(String),
+    Renamed(String, String),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    /// What reads show.
+    bytes: Vec<u8>,
+    /// What is on disk for certain.
+    durable: Vec<u8>,
+    /// Sectors written since, ascending, each once; and whether the length has changed.
+    unsynced: std::collections::BTreeSet<usize>,
+}
+
+impl HostileDisk {
+    /// An empty disk without faults.
+    pub fn new(seed: u64) -> HostileDisk {
+        let state = State {
+            prng: Prng::new(seed),
+            inodes: BTreeMap::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            unsynced_names: Vec::new(),
+            next_inode: 1,
+            life: 0,
+            capacity: None,
+            failing_writes: 0,
+            write_error: DiskError::NoSpace,
+            failing_syncs: 0,
+            failing_reads: 0,
+            syncs: 0,
+            calls_left: None,
+        };
+        HostileDisk {
+            state: Rc::new(RefCell::new(state)),
+        }
+    }
+
+    /// The power fails: what was not synced survives in part or not at all. Open files are dead.
+    pub fn crash(&self) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        state.life += 1;
+        let kept = state.prng.below(state.unsynced_names.len() as u64 + 1) as usize;
+        for change in state.unsynced_names.drain(..).take(kept) {
+            change.apply(&mut state.durable_names);
+        }
+        state.names.clone_from(&state.durable_names);
+        let names = &state.names;
+        state
+            .inodes
+            .retain(|inode, _| names.values().any(|named| named == inode));
+        for inode in state.inodes.values_mut() {
+            inode.lose(&mut state.prng);
+        }
+        state.stop_faults();
+    }
+
+    /// The process dies and the system lives: what was written stays, synced or not. Open files are dead.
+    pub fn kill(&self) {
+        let mut state = self.state.borrow_mut();
+        state.life += 1;
+        state.stop_faults();
+    }
+
+    /// The next `count` writes and new files fail; some of a write's bytes may be there.
+    pub fn fail_writes(&self, count: u32, error: DiskError) {
+        let mut state = self.state.borrow_mut();
+        (state.failing_writes, state.write_error) = (count, error);
+    }
+
+    /// The next `count` syncs fail, of files and of the directory.
+    pub fn fail_syncs(&self, count: u32) {
+        self.state.borrow_mut().failing_syncs = count;
+    }
+
+    /// The next `count` reads fail.
+    pub fn fail_reads(&self, count: u32) {
+        self.state.borrow_mut().failing_reads = count;
+    }
+
+    /// After `calls` more calls every call fails, until [`HostileDisk::crash`] or [`HostileDisk::kill`]: the place in
+    /// the middle of its work where the machine or the process stops.
+    pub fn stop_after(&self, calls: u32) {
+        self.state.borrow_mut().calls_left = Some(calls);
+    }
+
+    /// Ends all faults but the capacity; open files go on.
+    pub fn stop_faults(&self) {
+        self.state.borrow_mut().stop_faults();
+    }
+
+    /// The bytes that all files may have together; none: without bound.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state.borrow_mut().capacity = bytes;
+    }
+
+    /// Flips one bit of a file, on disk and in what reads show. False if there is no such byte.
+    pub fn flip_bit(&self, name: &str, byte: u64, bit: u8) -> bool {
+        let mut state = self.state.borrow_mut();
+        let inode = state.names.get(name).copied();
+        let Some(inode) = inode.and_then(|inode| state.inodes.get_mut(&inode)) else {
+            return false;
+        };
+        let mask = 1 << (bit % 8);
+        if let Some(durable) = inode.durable.get_mut(byte as usize) {
+            *durable ^= mask;
+        }
+        let shown = inode.bytes.get_mut(byte as usize);
+        shown.map(|shown| *shown ^= mask).is_some()
+    }
+
+    /// Makes or replaces a file, durably.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        let mut state = self.state.borrow_mut();
+        let number = state.next_inode;
+        state.next_inode += 1;
+        let inode = Inode {
+            bytes: bytes.to_vec(),
+            durable: bytes.to_vec(),
+            ..Inode::default()
+        };
+        state.inodes.insert(number, inode);
+        state.names.insert(name.to_owned(), number);
+        state.durable_names.insert(name.to_owned(), number);
+    }
+
+    /// Removes a file, durably. False if there is none.
+    pub fn erase(&self, name: &str) -> bool {
+        let mut state = self.state.borrow_mut();
+        state.durable_names.remove(name);
+        state.names.remove(name).is_some()
+    }
+
+    /// All names.
+    pub fn names(&self) -> Vec<String> {
+        self.state.borrow().names.keys().cloned().collect()
+    }
+
+    /// What reads of a file show.
+    pub fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state.borrow();
+        let inode = state.names.get(name)?;
+        state.inodes.get(inode).map(|inode| inode.bytes.clone())
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.state.borrow().used()
+    }
+
+    /// Successful syncs of files so far.
+    pub fn syncs(&self) -> u64 {
+        self.state.borrow().syncs
+    }
+}
+
+impl NameChange {
+    fn apply(self, names: &mut BTreeMap<String, u64>) {
+        match self {
+            NameChange::Made(name, inode) => {
+                names.insert(name, inode);
+            }
+            NameChange::Removed(name) => {
+                names.remove(&name);
+            }
+            NameChange::Renamed(from, to) => {
+                if let Some(inode) = names.remove(&from) {
+                    names.insert(to, inode);
+                }
+            }
+        }
+    }
+}
+
+impl Inode {
+    /// Keeps any part of what was not synced.
+    fn lose(&mut self, prng: &mut Prng) {
+        let length = match self.bytes.len() != self.durable.len() && prng.chance(0.5) {
+            true => self.bytes.len(),
+            false => self.durable.len(),
+        };
+        // Between nothing and everything, so that runs of sectors survive together too.
+        let p = prng.below(5) as f64 / 4.0;
+        self.keep_some(prng, p, length);
+        self.bytes.clone_from(&self.durable);
+        self.unsynced.clear();
+    }
+
+    /// Puts each unsynced sector on disk with this probability.
+    fn keep_some(&mut self, prng: &mut Prng, p: f64, length: usize) {
+        self.durable.resize(length, 0);
+        for sector in &self.unsynced {
+            let start = sector * SECTOR_BYTES;
+            let end = (start + SECTOR_BYTES).min(length).min(self.bytes.len());
+            if start < end && prng.chance(p) {
+                self.durable[start..end].copy_from_slice(&self.bytes[start..end]);
+            }
+        }
+    }
+}
+
+impl State {
+    fn stop_faults(&mut self) {
+        (self.failing_writes, self.failing_syncs, self.failing_reads) = (0, 0, 0);
+        self.calls_left = None;
+    }
+
+    /// One call more. Fails once the disk has stopped.
+    fn call(&mut self) -> Result<(), DiskError> {
+        match &mut self.calls_left {
+            Some(0) => Err(DiskError::Io(EIO)),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.inodes
+            .values()
+            .map(|inode| inode.bytes.len() as u64)
+            .sum()
+    }
+
+    fn inode(&mut self, file: &HostileFile) -> Result<&mut Inode, DiskError> {
+        if file.life != self.life {
+            return Err(DiskError::Io(EIO));
+        }
+        self.inodes.get_mut(&file.inode).ok_or(DiskError::NotFound)
+    }
+
+    /// Removes what no name leads to; a store reads no file that it has removed.
+    fn forget(&mut self, inode: u64) {
+        let is_named = self.names.values().any(|named| *named == inode)
+            || self.durable_names.values().any(|named| *named == inode)
+            || !self.unsynced_names.is_empty();
+        if !is_named {
+            self.inodes.remove(&inode);
+        }
+    }
+
+    fn fails(count: &mut u32) -> bool {
+        let fails = *count > 0;
+        *count = count.saturating_sub(1);
+        fails
+    }
+}
+
+impl Disk for HostileDisk {
+    type File = HostileFile;
+
+    fn create(&mut self, name: &str) -> Result<HostileFile, DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        if state.names.contains_key(name) {
+            return Err(DiskError::Exists);
+        }
+        let is_full = state
+            .capacity
+            .is_some_and(|capacity| state.used() >= capacity);
+        if is_full {
+            return Err(DiskError::NoSpace);
+        }
+        if State::fails(&mut state.failing_writes) {
+            return Err(state.write_error);
+        }
+        let inode = state.next_inode;
+        state.next_inode += 1;
+        state.inodes.insert(inode, Inode::default());
+        state.names.insert(name.to_owned(), inode);
+        state
+            .unsynced_names
+            .push(NameChange::Made(name.to_owned(), inode));
+        let life = state.life;
+        Ok(HostileFile { inode, life })
+    }
+
+    fn open(&mut self, name: &str) -> Result<HostileFile, DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        let inode = *state.names.get(name).ok_or(DiskError::NotFound)?;
+        let life = state.life;
+        Ok(HostileFile { inode, life })
+    }
+
+    fn list(&mut self) -> Result<Vec<String>, DiskError> {
+        self.state.borrow_mut().call()?;
+        Ok(self.names())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        let inode = state.names.remove(name).ok_or(DiskError::NotFound)?;
+        state
+            .unsynced_names
+            .push(NameChange::Removed(name.to_owned()));
+        state.forget(inode);
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        let inode = state.names.remove(from).ok_or(DiskError::NotFound)?;
+        state.names.insert(to.to_owned(), inode);
+        let change = NameChange::Renamed(from.to_owned(), to.to_owned());
+        state.unsynced_names.push(change);
+        Ok(())
+    }
+
+    fn len(&mut self, file: &mut HostileFile) -> Result<u64, DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        Ok(state.inode(file)?.bytes.len() as u64)
+    }
+
+    fn write_at(
+        &mut self,
+        file: &mut HostileFile,
+        position: u64,
+        bytes: &[u8],
+    ) -> Result<(), DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        let start = position as usize;
+        let grown = (start + bytes.len()).saturating_sub(state.inode(file)?.bytes.len()) as u64;
+        let mut result = Ok(());
+        if state
+            .capacity
+            .is_some_and(|capacity| state.used() + grown > capacity)
+        {
+            result = Err(DiskError::NoSpace);
+        } else if State::fails(&mut state.failing_writes) {
+            result = Err(state.write_error);
+        }
+        let written = match result {
+            Ok(()) => bytes,
+            Err(_) => &bytes[..state.prng.below(bytes.len() as u64 + 1) as usize],
+        };
+        let end = start + written.len();
+        let inode = state.inode(file)?;
+        if !written.is_empty() {
+            let length = inode.bytes.len().max(end);
+            inode.bytes.resize(length, 0);
+            inode.bytes[start..end].copy_from_slice(written);
+            inode
+                .unsynced
+                .extend(start / SECTOR_BYTES..=(end - 1) / SECTOR_BYTES);
+        }
+        result
+    }
+
+    fn read_at(
+        &mut self,
+        file: &mut HostileFile,
+        position: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        if State::fails(&mut state.failing_reads) {
+            return Err(DiskError::Io(EIO));
+        }
+        let inode = state.inode(file)?;
+        let rest = inode.bytes.get(position as usize..).unwrap_or_default();
+        let count = rest.len().min(bytes.len());
+        bytes[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn sync(&mut self, file: &mut HostileFile) -> Result<(), DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        let state = &mut *state;
+        state.inode(file)?;
+        let fails = State::fails(&mut state.failing_syncs);
+        let Some(inode) = state.inodes.get_mut(&file.inode) else {
+            return Err(DiskError::NotFound);
+        };
+        let (p, length) = match fails {
+            true => (0.5, inode.durable.len().max(inode.bytes.len())),
+            false => (1.0, inode.bytes.len()),
+        };
+        inode.keep_some(&mut state.prng, p, length);
+        // After a failure too: the system takes the pages for clean.
+        inode.unsynced.clear();
+        if fails {
+            return Err(DiskError::Io(EIO));
+        }
+        state.syncs += 1;
+        Ok(())
+    }
+
+    fn sync_directory(&mut self) -> Result<(), DiskError> {
+        let mut state = self.state.borrow_mut();
+        state.call()?;
+        let state = &mut *state;
+        if State::fails(&mut state.failing_syncs) {
+            let kept = state.prng.below(state.unsynced_names.len() as u64 + 1) as usize;
+            for change in state.unsynced_names.drain(..kept) {
+                change.apply(&mut state.durable_names);
+            }
+            return Err(DiskError::Io(EIO));
+        }
+        for change in state.unsynced_names.drain(..) {
+            change.apply(&mut state.durable_names);
+        }
+        let (names, durable) = (&state.names, &state.durable_names);
+        state.inodes.retain(|inode, _| {
+            names
+                .values()
+                .chain(durable.values())
+                .any(|named| named == inode)
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,357 @@
+//! The index of a segment in memory: of the active one, and of one that has just been scanned.
+//!
+//! Topics are numbered as their definitions number them. A number that no definition has given yet, behind damage,
+//! is a topic without a partition.
+
+use super::walk::{Item, Walk};
+use crate::record::{Flags, RecordView};
+use hashbrown::HashTable;
+use stdx::hash::{Seed, keyed};
+
+/// A record in its segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub offset: u64,
+    pub position: u32,
+    pub length: u32,
+}
+
+/// The newest retained publication of a topic in a segment, or what cleared it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Retained {
+    /// Of the record, or of the control record that copies it.
+    pub position: u32,
+    pub length: u32,
+    /// Of the publication.
+    pub offset: u64,
+    /// The publication had no payload.
+    pub clears: bool,
+}
+
+/// Offsets of a partition, both inclusive, that may have been lost with damaged bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hole {
+    pub partition: u32,
+    pub from: u64,
+    pub through: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Topic {
+    pub partition: u32,
+    pub name: Box<[u8]>,
+    /// Places in the partition's entries.
+    pub records: Vec<u32>,
+    pub retained: Option<Retained>,
+    /// Greatest offset of its records and copies.
+    pub last_offset: u64,
+}
+
+/// A number without a definition.
+const UNDEFINED: u32 = u32::MAX;
+
+impl Topic {
+    /// Whether it has anything in the segment: a refused batch may have defined it.
+    pub fn is_present(&self) -> bool {
+        self.partition != UNDEFINED && (!self.records.is_empty() || self.retained.is_some())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct MemoryIndex {
+    seed: Seed,
+    /// By number.
+    pub topics: Vec<Topic>,
+    table: HashTable<u32>,
+    /// By partition, ascending.
+    pub partitions: Vec<Vec<Entry>>,
+    pub holes: Vec<Hole>,
+    pub oldest_ms: u64,
+    /// Greatest time of its records; 0 without any.
+    pub newest_ms: u64,
+    /// Time of its first record.
+    pub first_ms: u64,
+    pub records_count: u64,
+}
+
+impl MemoryIndex {
+    pub fn new(partitions_count: u32, seed: Seed) -> MemoryIndex {
+        MemoryIndex {
+            seed,
+            topics: Vec::new(),
+            table: HashTable::new(),
+            partitions: vec![Vec::new(); partitions_count as usize],
+            holes: Vec::new(),
+            oldest_ms: u64::MAX,
+            newest_ms: 0,
+            first_ms: 0,
+            records_count: 0,
+        }
+    }
+
+    /// The number of a topic.
+    pub fn number_of(&self, partition: u32, name: &[u8]) -> Option<u32> {
+        let is_it = |number: &u32| {
+            let topic = &self.topics[*number as usize];
+            topic.partition == partition && *topic.name == *name
+        };
+        self.table
+            .find(hash(self.seed, partition, name), is_it)
+            .copied()
+    }
+
+    /// Gives a topic that has none the next number.
+    pub fn define(&mut self, partition: u32, name: &[u8]) -> u32 {
+        let number = self.topics.len() as u32; // a definition takes 52 bytes of a segment below 4 GiB
+        self.topics.push(Topic::undefined());
+        self.define_as(number, partition, name);
+        number
+    }
+
+    fn define_as(&mut self, number: u32, partition: u32, name: &[u8]) {
+        let topic = &mut self.topics[number as usize];
+        (topic.partition, topic.name) = (partition, name.into());
+        let (seed, topics) = (self.seed, &self.topics);
+        let rehash = |number: &u32| {
+            let topic = &topics[*number as usize];
+            hash(seed, topic.partition, &topic.name)
+        };
+        self.table
+            .insert_unique(hash(seed, partition, name), number, rehash);
+    }
+
+    /// A definition that was found. False if it contradicts another.
+    fn define_found(&mut self, number: u32, partition: u32, name: &[u8]) -> bool {
+        if partition as usize >= self.partitions.len() || self.number_of(partition, name).is_some()
+        {
+            return false;
+        }
+        while self.topics.len() <= number as usize {
+            self.topics.push(Topic::undefined());
+        }
+        let is_free = self.topics[number as usize].partition == UNDEFINED;
+        if is_free {
+            self.define_as(number, partition, name);
+        }
+        is_free
+    }
+
+    /// The topic of a number that was found.
+    pub fn defined(&self, number: u32) -> Option<&Topic> {
+        let topic = self.topics.get(number as usize);
+        topic.filter(|topic| topic.partition != UNDEFINED)
+    }
+
+    /// Takes in a record; its offset is above those of its partition.
+    pub fn push(&mut self, number: u32, entry: Entry, flags: Flags, time_ms: u64, is_empty: bool) {
+        let topic = &mut self.topics[number as usize];
+        let entries = &mut self.partitions[topic.partition as usize];
+        topic.records.push(entries.len() as u32);
+        topic.last_offset = topic.last_offset.max(entry.offset);
+        entries.push(entry);
+        if self.records_count == 0 {
+            self.first_ms = time_ms;
+        }
+        self.records_count += 1;
+        self.oldest_ms = self.oldest_ms.min(time_ms);
+        self.newest_ms = self.newest_ms.max(time_ms);
+        if flags.has(Flags::RETAINED) {
+            topic.retained = Some(Retained {
+                position: entry.position,
+                length: entry.length,
+                offset: entry.offset,
+                clears: is_empty,
+            });
+        }
+    }
+
+    /// Takes in a copy of a retained message.
+    pub fn push_retained(&mut self, number: u32, retained: Retained) {
+        let topic = &mut self.topics[number as usize];
+        topic.last_offset = topic.last_offset.max(retained.offset);
+        topic.retained = Some(retained);
+    }
+
+    /// Numbers of the topics that are present, by partition and name.
+    pub fn sorted(&self) -> Vec<u32> {
+        let is_present = |number: &u32| self.topics[*number as usize].is_present();
+        let mut numbers: Vec<u32> = (0..self.topics.len() as u32).filter(is_present).collect();
+        numbers.sort_unstable_by_key(|number| {
+            let topic = &self.topics[*number as usize];
+            (topic.partition, &topic.name)
+        });
+        numbers
+    }
+}
+
+impl Topic {
+    fn undefined() -> Topic {
+        Topic {
+            partition: UNDEFINED,
+            name: Box::default(),
+            records: Vec::new(),
+            retained: None,
+            last_offset: 0,
+        }
+    }
+}
+
+fn hash(seed: Seed, partition: u32, name: &[u8]) -> u64 {
+    // A name belongs to one partition, so the number only separates what damage or an attack has mixed up.
+    keyed(seed, name) ^ u64::from(partition).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Makes an index from the bytes of a segment, piece by piece.
+#[derive(Clone, Debug)]
+pub(super) struct Scan {
+    pub index: MemoryIndex,
+    /// Damaged bytes.
+    pub damages: Vec<(u64, u64)>,
+    /// For each partition the greatest offset so far.
+    pub lasts: Vec<u64>,
+    /// For each partition, where a hole has begun that no later record has ended yet.
+    open: Vec<Option<u64>>,
+    /// Some hole is open.
+    is_open: bool,
+    /// For each partition an offset above which nothing counts; empty: none.
+    pub limits: Vec<u64>,
+}
+
+impl Scan {
+    /// Before a segment whose partitions end at `heads` before it.
+    pub fn new(heads: &[u64], seed: Seed) -> Scan {
+        Scan {
+            index: MemoryIndex::new(heads.len() as u32, seed),
+            damages: Vec::new(),
+            lasts: heads.to_vec(),
+            open: vec![None; heads.len()],
+            is_open: false,
+            limits: Vec::new(),
+        }
+    }
+
+    /// Takes in the bytes from a place to the end of the slice.
+    pub fn take(&mut self, bytes: &[u8], sequence: u64, from: u64) {
+        for (start, end, item) in Walk::new(bytes, sequence, from) {
+            if !self.take_item(start, end, &item) {
+                self.damage(start, end);
+            }
+        }
+    }
+
+    /// Offsets that may be missing for other reasons than damaged bytes.
+    pub fn open_everywhere(&mut self) {
+        self.is_open = true;
+        for (open, last) in self.open.iter_mut().zip(&self.lasts) {
+            open.get_or_insert(last + 1);
+        }
+    }
+
+    /// Damaged bytes at a place.
+    pub fn damage(&mut self, start: u64, end: u64) {
+        self.open_everywhere();
+        match self.damages.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => self.damages.push((start, end)),
+        }
+    }
+
+    /// Ends the segment. `heads` are those of the next segment; without them nothing is known about what may have
+    /// been lost behind a partition's last record, but that a record takes 40 bytes.
+    pub fn finish(&mut self, heads: Option<&[u64]>) {
+        let lost: u64 = self.damages.iter().map(|(start, end)| end - start).sum();
+        for partition in 0..self.lasts.len() {
+            let Some(from) = self.open[partition].take() else {
+                continue;
+            };
+            let through = match heads {
+                Some(heads) => heads[partition],
+                None => from.saturating_add(lost / 40),
+            };
+            self.lasts[partition] = self.lasts[partition].max(through);
+            self.hole(partition as u32, from, through);
+        }
+        self.is_open = false;
+    }
+
+    fn hole(&mut self, partition: u32, from: u64, through: u64) {
+        if from <= through {
+            self.index.holes.push(Hole {
+                partition,
+                from,
+                through,
+            });
+        }
+    }
+
+    /// False if the item contradicts what came before it.
+    pub fn take_item(&mut self, start: u64, end: u64, item: &Item<'_>) -> bool {
+        let (Ok(position), Ok(length)) = (u32::try_from(start), u32::try_from(end - start)) else {
+            return false;
+        };
+        match item {
+            Item::Mark(_) => true,
+            Item::Damage => false,
+            Item::Definition {
+                number,
+                partition,
+                name,
+            } => {
+                let is_possible =
+                    u64::from(*number) <= start / super::format::DEFINITION_BYTES_MIN as u64;
+                is_possible && self.index.define_found(*number, *partition, name)
+            }
+            Item::Retained { number, record } => {
+                let is_known = self.index.defined(*number).is_some();
+                if is_known {
+                    let retained = Retained {
+                        position,
+                        length,
+                        offset: record.offset(),
+                        clears: record.payload().is_empty(),
+                    };
+                    self.index.push_retained(*number, retained);
+                }
+                is_known
+            }
+            Item::Record(record) => self.take_record(position, record),
+        }
+    }
+
+    fn take_record(&mut self, position: u32, record: &RecordView<'_>) -> bool {
+        let Some(topic) = self.index.defined(record.topic()) else {
+            return false;
+        };
+        let (partition, offset) = (topic.partition as usize, record.offset());
+        if self
+            .limits
+            .get(partition)
+            .is_some_and(|limit| offset > *limit)
+        {
+            return true;
+        }
+        if offset <= self.lasts[partition] || offset == u64::MAX {
+            return false;
+        }
+        if self.is_open
+            && let Some(from) = self.open[partition].take()
+        {
+            self.hole(partition as u32, from, offset - 1);
+        }
+        self.lasts[partition] = offset;
+        let entry = Entry {
+            offset,
+            position,
+            length: record.bytes().len() as u32,
+        };
+        let is_empty = record.payload().is_empty();
+        self.index.push(
+            record.topic(),
+            entry,
+            record.flags(),
+            record.time_ms(),
+            is_empty,
+        );
+        true
+    }
+}

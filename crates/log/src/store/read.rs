@@ -1,0 +1,566 @@
+//! Reading what homes do not keep: a topic forward and backward, where a replay begins, and whole partitions.
+//!
+//! First the indexes say which records are wanted, then these are read, near ones together. A record whose bytes are
+//! damaged is left out and said so.
+
+use super::disk::{Disk, DiskError};
+use super::files::ReadError;
+use super::format::{is_sound, segment_name};
+use super::index::Found;
+use super::memory_index::Entry;
+use super::{Store, StoreError};
+use crate::read::PageLimits;
+use crate::record::RecordView;
+use std::collections::BTreeMap;
+use stdx::chunk::{ChunkWriter, Slice};
+
+/// Bytes between two records that are read rather than skipped.
+const GAP_BYTES_MAX: u64 = 16 << 10;
+/// Bytes read at once, unless one record is longer.
+const WINDOW_BYTES_MAX: u64 = 1 << 20;
+/// Records of one scan looked at together.
+const SCAN_STEP: usize = 64;
+
+/// Records of one topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StorePage {
+    /// In the order that was asked for. Their topic ids mean nothing.
+    pub records: Vec<Slice>,
+    /// `prev` of the oldest record in the page.
+    pub first_prev: Option<u64>,
+    /// The range has been read to its end.
+    pub complete: bool,
+    /// Records of the range may have been there and cannot be read.
+    pub damaged: bool,
+}
+
+/// See [`Store::start`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartQuery {
+    /// Inclusive.
+    pub through: u64,
+    /// At most so many records.
+    pub count: u32,
+    /// Milliseconds since 1970: none is older.
+    pub not_before_ms: u64,
+    /// Exclusive: where the replay would begin if all of them were there.
+    pub after: u64,
+}
+
+/// Where a replay would begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreStart {
+    /// The oldest record that qualifies.
+    pub oldest: Option<u64>,
+    /// `prev` of the first record above both `after` and `oldest - 1`.
+    pub prev: Option<u64>,
+    /// How many qualify.
+    pub count: u32,
+}
+
+/// See [`Store::scan`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanQuery {
+    /// Exclusive.
+    pub after: u64,
+    /// Inclusive.
+    pub through: u64,
+    /// Bounds of the page; one record always fits.
+    pub limits: PageLimits,
+    /// Bytes of records looked at, about; at least one record is.
+    pub bytes_scanned_max: u64,
+}
+
+/// Records of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreScan {
+    /// Name and record, ascending. Their topic ids mean nothing.
+    pub records: Vec<(Slice, Slice)>,
+    /// Everything up to here has been looked at.
+    pub through: u64,
+    /// Records of the range may have been there and cannot be read.
+    pub damaged: bool,
+}
+
+/// A record in a segment of the chain.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    segment: usize,
+    entry: Entry,
+}
+
+/// Records that a page will hold.
+struct Plan {
+    places: Vec<Place>,
+    records_max: usize,
+    bytes_left: u64,
+    is_full: bool,
+}
+
+impl Plan {
+    fn new(limits: PageLimits) -> Plan {
+        Plan {
+            places: Vec::new(),
+            records_max: limits.records_max.max(1),
+            bytes_left: limits.bytes_max as u64,
+            is_full: false,
+        }
+    }
+
+    /// Takes a record in, unless the page is full.
+    fn take(&mut self, segment: usize, entry: Entry) -> bool {
+        let length = u64::from(entry.length);
+        let fits = self.places.is_empty()
+            || self.places.len() < self.records_max && length <= self.bytes_left;
+        self.is_full |= !fits;
+        if fits {
+            self.places.push(Place { segment, entry });
+            self.bytes_left = self.bytes_left.saturating_sub(length);
+        }
+        fits
+    }
+}
+
+impl<D: Disk> Store<D> {
+    /// A topic's records in (`after`, `through`], oldest first.
+    pub fn page(
+        &mut self,
+        partition: u32,
+        topic: &[u8],
+        after: u64,
+        through: u64,
+        limits: PageLimits,
+    ) -> Result<StorePage, StoreError> {
+        self.check_partition(partition)?;
+        let mut from = after;
+        loop {
+            let plan = self.repairing(|store| {
+                let mut plan = Plan::new(limits);
+                store.plan_forward(partition, topic, (from, through), &mut plan)?;
+                Ok(plan)
+            })?;
+            let last = plan.places.last().map(|place| place.entry.offset);
+            let (records, is_damaged) = self.read_records(&plan.places)?;
+            if records.is_empty()
+                && let Some(last) = last.filter(|_| plan.is_full)
+            {
+                from = last; // a page of nothing but damage
+                continue;
+            }
+            let end = last.filter(|_| plan.is_full).unwrap_or(through);
+            return Ok(StorePage {
+                first_prev: records.first().and_then(prev_of),
+                records,
+                complete: !plan.is_full,
+                damaged: is_damaged || self.has_hole(partition, after, end),
+            });
+        }
+    }
+
+    /// A topic's records in [`oldest`, `before`), newest first.
+    pub fn page_back(
+        &mut self,
+        partition: u32,
+        topic: &[u8],
+        before: u64,
+        oldest: u64,
+        limits: PageLimits,
+    ) -> Result<StorePage, StoreError> {
+        self.check_partition(partition)?;
+        let mut until = before;
+        loop {
+            let mut plan = self.repairing(|store| {
+                let mut plan = Plan::new(limits);
+                store.plan_back(partition, topic, (oldest, until), &mut plan)?;
+                Ok(plan)
+            })?;
+            plan.places.reverse();
+            let first = plan.places.first().map(|place| place.entry.offset);
+            let (mut records, is_damaged) = self.read_records(&plan.places)?;
+            if records.is_empty()
+                && let Some(first) = first.filter(|_| plan.is_full)
+            {
+                until = first;
+                continue;
+            }
+            let end = first.filter(|_| plan.is_full).unwrap_or(oldest);
+            let first_prev = records.first().and_then(prev_of);
+            records.reverse();
+            let damaged = is_damaged
+                || before > 0 && self.has_hole(partition, end.saturating_sub(1), before - 1);
+            return Ok(StorePage {
+                records,
+                first_prev,
+                complete: !plan.is_full,
+                damaged,
+            });
+        }
+    }
+
+    /// Where the newest `count` records of a topic at or below `through`, none older than `not_before_ms`, begin.
+    pub fn start(
+        &mut self,
+        partition: u32,
+        topic: &[u8],
+        wanted: StartQuery,
+    ) -> Result<StoreStart, StoreError> {
+        self.check_partition(partition)?;
+        let (oldest, count) = self.repairing(|store| store.find_start(partition, topic, wanted))?;
+        let mut prev = None;
+        if let Some(oldest) = oldest {
+            let after = wanted.after.max(oldest - 1);
+            let limits = PageLimits {
+                records_max: 1,
+                bytes_max: 0,
+            };
+            prev = self
+                .page(partition, topic, after, u64::MAX, limits)?
+                .first_prev;
+        }
+        Ok(StoreStart {
+            oldest,
+            prev,
+            count,
+        })
+    }
+
+    /// A partition's records in (`after`, `through`] whose topics' names match, oldest first.
+    pub fn scan(
+        &mut self,
+        partition: u32,
+        wanted: ScanQuery,
+        matches: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<StoreScan, StoreError> {
+        self.check_partition(partition)?;
+        let mut found = StoreScan {
+            records: Vec::new(),
+            through: wanted.after,
+            damaged: false,
+        };
+        let (mut bytes, mut bytes_scanned) = (0, 0);
+        let mut names: BTreeMap<(usize, u32), Option<Slice>> = BTreeMap::new();
+        'steps: loop {
+            let step = self.repairing(|store| {
+                let mut plan = Plan::new(PageLimits {
+                    records_max: SCAN_STEP,
+                    bytes_max: WINDOW_BYTES_MAX as usize,
+                });
+                store.plan_partition(partition, (found.through, wanted.through), &mut plan)?;
+                Ok(plan)
+            })?;
+            let read = self.read_each(&step.places)?;
+            for (place, record) in step.places.iter().zip(read) {
+                if bytes_scanned > 0 && bytes_scanned >= wanted.bytes_scanned_max {
+                    break 'steps;
+                }
+                let Some(record) = record else {
+                    found.damaged = true;
+                    found.through = place.entry.offset;
+                    continue;
+                };
+                let number = RecordView::parse(&record).map_or(0, |record| record.topic());
+                let key = (place.segment, number);
+                let name = match names.get(&key) {
+                    Some(name) => name.clone(),
+                    None => {
+                        let name = self.matching_name(place.segment, number, matches)?;
+                        names.insert(key, name.clone());
+                        name
+                    }
+                };
+                let length = record.len();
+                if let Some(name) = name {
+                    let is_full = found.records.len() >= wanted.limits.records_max
+                        || bytes + length > wanted.limits.bytes_max;
+                    if is_full && !found.records.is_empty() {
+                        break 'steps;
+                    }
+                    bytes += length;
+                    found.records.push((name, record));
+                }
+                bytes_scanned += length as u64;
+                found.through = place.entry.offset;
+            }
+            if !step.is_full {
+                found.through = wanted.through.max(wanted.after);
+                break;
+            }
+        }
+        found.damaged |= self.has_hole(partition, wanted.after, found.through);
+        Ok(found)
+    }
+
+    fn matching_name(
+        &mut self,
+        segment: usize,
+        number: u32,
+        matches: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Slice>, StoreError> {
+        let name = self.repairing(|store| {
+            let mut name = Vec::new();
+            let index = &store.segments[segment].index;
+            index.name_of_number(&mut store.files, number, &mut name)?;
+            Ok(name)
+        })?;
+        Ok(matches(&name).then(|| Slice::copy_of(&name)))
+    }
+
+    fn check_partition(&self, partition: u32) -> Result<(), StoreError> {
+        let is_known = partition < self.settings.partitions_count;
+        is_known
+            .then_some(())
+            .ok_or(StoreError::Partition(partition))
+    }
+
+    /// The first segment that may hold offsets of a partition above this one.
+    fn segment_above(&self, partition: u32, after: u64) -> usize {
+        // A head is the end of the segment before it.
+        let is_below = |head: &u64| *head <= after;
+        let head_of = |segment: &super::Segment| segment.head.heads[partition as usize];
+        let begun = self
+            .segments
+            .partition_point(|segment| is_below(&head_of(segment)));
+        begun.saturating_sub(1)
+    }
+
+    /// Whether offsets of (`after`, `through`] may have been lost.
+    fn has_hole(&self, partition: u32, after: u64, through: u64) -> bool {
+        let first = self.segment_above(partition, after);
+        let segments = self.segments.iter().skip(first);
+        let begun = |segment: &&super::Segment| {
+            // A hole in front of a segment lies before its head.
+            segment.head.heads[partition as usize] <= through || !segment.index.holes().is_empty()
+        };
+        segments.take_while(begun).any(|segment| {
+            let is_hit = |hole: &super::memory_index::Hole| {
+                hole.partition == partition && hole.from <= through && hole.through > after
+            };
+            segment.index.holes().iter().any(is_hit)
+        })
+    }
+
+    fn plan_forward(
+        &mut self,
+        partition: u32,
+        topic: &[u8],
+        (after, through): (u64, u64),
+        plan: &mut Plan,
+    ) -> Result<(), ReadError> {
+        for segment in self.segment_above(partition, after)..self.segments.len() {
+            let index = &self.segments[segment].index;
+            let head = self.segments[segment].head.heads[partition as usize];
+            if head >= through {
+                break;
+            }
+            let Some(topic) = index.find(&mut self.files, partition, topic)? else {
+                continue;
+            };
+            let records = index.records(&mut self.files, partition)?;
+            let from = index.topic_below(&mut self.files, &topic, after.saturating_add(1))?;
+            for nth in from..topic.count {
+                let place = index.topic_place(&mut self.files, &topic, nth)?;
+                let entry = index.entry(&mut self.files, &records, place)?;
+                if entry.offset > through || !plan.take(segment, entry) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_back(
+        &mut self,
+        partition: u32,
+        topic: &[u8],
+        (oldest, before): (u64, u64),
+        plan: &mut Plan,
+    ) -> Result<(), ReadError> {
+        for segment in (0..self.segments.len()).rev() {
+            if self.end_heads(segment)[partition as usize] < oldest {
+                break;
+            }
+            let index = &self.segments[segment].index;
+            let head = self.segments[segment].head.heads[partition as usize];
+            if head.saturating_add(1) >= before {
+                continue;
+            }
+            let Some(topic) = index.find(&mut self.files, partition, topic)? else {
+                continue;
+            };
+            let records = index.records(&mut self.files, partition)?;
+            let below = index.topic_below(&mut self.files, &topic, before)?;
+            for nth in (0..below).rev() {
+                let place = index.topic_place(&mut self.files, &topic, nth)?;
+                let entry = index.entry(&mut self.files, &records, place)?;
+                if entry.offset < oldest || !plan.take(segment, entry) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_partition(
+        &mut self,
+        partition: u32,
+        (after, through): (u64, u64),
+        plan: &mut Plan,
+    ) -> Result<(), ReadError> {
+        for segment in self.segment_above(partition, after)..self.segments.len() {
+            let index = &self.segments[segment].index;
+            let head = self.segments[segment].head.heads[partition as usize];
+            if head >= through {
+                break;
+            }
+            let records = index.records(&mut self.files, partition)?;
+            let from = index.place_from(&mut self.files, &records, after.saturating_add(1))?;
+            for place in from..records.count {
+                let entry = index.entry(&mut self.files, &records, place)?;
+                if entry.offset > through || !plan.take(segment, entry) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest record that qualifies, and how many do.
+    fn find_start(
+        &mut self,
+        partition: u32,
+        name: &[u8],
+        wanted: StartQuery,
+    ) -> Result<(Option<u64>, u32), ReadError> {
+        let (mut oldest, mut left) = (None, wanted.count);
+        for segment in (0..self.segments.len()).rev() {
+            if left == 0 {
+                break;
+            }
+            let index = &self.segments[segment].index;
+            let head = self.segments[segment].head.heads[partition as usize];
+            if head >= wanted.through {
+                continue;
+            }
+            let Some(topic) = index.find(&mut self.files, partition, name)? else {
+                continue;
+            };
+            let end = wanted.through.saturating_add(1);
+            let below = index.topic_below(&mut self.files, &topic, end)?;
+            let taken = left.min(below);
+            let is_young = index.times().0 >= wanted.not_before_ms;
+            let count = match is_young {
+                true => taken,
+                false => self.count_young(segment, &topic, (below, taken), wanted.not_before_ms)?,
+            };
+            if let Some(first) = below.checked_sub(count).filter(|_| count > 0) {
+                oldest = Some(self.offset_of(segment, partition, &topic, first)?);
+            }
+            left -= count;
+            if count < taken {
+                break;
+            }
+        }
+        Ok((oldest, wanted.count - left))
+    }
+
+    /// How many of the last `taken` records of a topic below its record number `below` are young enough, up to the
+    /// first that is not.
+    fn count_young(
+        &mut self,
+        segment: usize,
+        topic: &Found,
+        (below, taken): (u32, u32),
+        not_before_ms: u64,
+    ) -> Result<u32, ReadError> {
+        for passed in 0..taken {
+            let index = &self.segments[segment].index;
+            let place = index.topic_place(&mut self.files, topic, below - 1 - passed)?;
+            let records = index.records(&mut self.files, topic.partition())?;
+            let entry = index.entry(&mut self.files, &records, place)?;
+            let mut header = [0; crate::RECORD_HEADER_BYTES];
+            let name = segment_name(self.segments[segment].head.sequence);
+            self.files.read(&name, entry.position.into(), &mut header)?;
+            if super::format::u64_at(&header, 24) < not_before_ms {
+                return Ok(passed);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn offset_of(
+        &mut self,
+        segment: usize,
+        partition: u32,
+        topic: &Found,
+        nth: u32,
+    ) -> Result<u64, ReadError> {
+        let index = &self.segments[segment].index;
+        let place = index.topic_place(&mut self.files, topic, nth)?;
+        let records = index.records(&mut self.files, partition)?;
+        Ok(index.entry(&mut self.files, &records, place)?.offset)
+    }
+
+    /// The records that are whole, in the order of the places, and whether one is not.
+    fn read_records(&mut self, places: &[Place]) -> Result<(Vec<Slice>, bool), StoreError> {
+        let read = self.read_each(places)?;
+        let records: Vec<Slice> = read.into_iter().flatten().collect();
+        let is_damaged = records.len() < places.len();
+        Ok((records, is_damaged))
+    }
+
+    /// Reads records, ascending by segment and position, into one chunk; none for a damaged one.
+    fn read_each(&mut self, places: &[Place]) -> Result<Vec<Option<Slice>>, StoreError> {
+        let total: usize = places.iter().map(|place| place.entry.length as usize).sum();
+        let mut chunk = ChunkWriter::heap(total.min(stdx::chunk::CHUNK_BYTES_MAX));
+        let mut records = Vec::with_capacity(places.len());
+        let mut rest = places;
+        while let Some(first) = rest.first() {
+            let start = u64::from(first.entry.position);
+            let mut end = start;
+            let is_near = |place: &&Place| {
+                let position = u64::from(place.entry.position);
+                let behind = position + u64::from(place.entry.length);
+                let is_first = end == start;
+                let is_near = place.segment == first.segment
+                    && position >= end
+                    && position - end <= GAP_BYTES_MAX
+                    && behind - start <= WINDOW_BYTES_MAX;
+                if is_first || is_near {
+                    end = behind;
+                }
+                is_first || is_near
+            };
+            let (window, later) = rest.split_at(rest.iter().take_while(is_near).count().max(1));
+            rest = later;
+            let sequence = self.segments[first.segment].head.sequence;
+            let bytes = self.read_bytes(sequence, first.entry.position, (end - start) as u32)?;
+            for Place { entry, .. } in window {
+                let from = (u64::from(entry.position) - start) as usize;
+                let record = bytes.get(from..).and_then(RecordView::parse);
+                let whole = record
+                    .filter(|record| record.bytes().len() == entry.length as usize)
+                    .filter(|record| record.offset() == entry.offset && is_sound(record));
+                records.push(whole.and_then(|record| chunk.append(&[record.bytes()])));
+            }
+        }
+        Ok(records)
+    }
+
+    /// Bytes of a segment; fewer where its file ends.
+    pub(super) fn read_bytes(
+        &mut self,
+        sequence: u64,
+        position: u32,
+        length: u32,
+    ) -> Result<Vec<u8>, DiskError> {
+        let name = segment_name(sequence);
+        let mut bytes = vec![0; length as usize];
+        let read = self.files.read(&name, position.into(), &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+}
+
+fn prev_of(record: &Slice) -> Option<u64> {
+    RecordView::parse(record).map(|record| record.prev())
+}

@@ -1,0 +1,526 @@
+//! Opening a log: which files are its segments, what of them counts, and whether acknowledged data is missing.
+//!
+//! Sealed segments are opened by their index files. A segment without a whole one is read through: in practice the
+//! newest, after a crash. In the newest, what the last mark says to have been synced must be there; what is broken
+//! behind it is a batch that was on its way, and is cut.
+
+use super::disk::{Disk, DiskError};
+use super::epochs::{Epoch, Epochs, EpochsFound};
+use super::files::{Files, ReadError};
+use super::format::{
+    HeadError, PARTITIONS_MAX, SegmentHead, head_bytes, segment_name, sequence_of,
+};
+use super::index::Index;
+use super::index_file::IndexFile;
+use super::memory_index::{Hole, Scan};
+use super::walk::{Item, Walk};
+use super::{
+    Carry, Damage, OpenError, Recovered, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Segment, Store,
+    StoreSettings, write,
+};
+use std::collections::{BTreeMap, VecDeque};
+use stdx::hash::Seed;
+
+/// A segment file as it was found.
+struct Found {
+    /// Where it is damaged, the copy in the index; none if that is damaged too.
+    head: Option<SegmentHead>,
+    is_whole: bool,
+}
+
+/// What opening finds on its way.
+#[derive(Default)]
+struct Findings {
+    damages: Vec<Damage>,
+    holes: Vec<Hole>,
+    torn_bytes: u64,
+    scanned_bytes: u64,
+}
+
+impl<D: Disk> Store<D> {
+    /// Opens a log, or makes one. Damage of acknowledged data does not fail it: the log gets a new epoch, and what can
+    /// be read is served. After a crash it writes a little, the last batch once more, so a full disk refuses it.
+    pub fn open(
+        disk: D,
+        settings: StoreSettings,
+        now_ms: u64,
+    ) -> Result<(Store<D>, Recovered), OpenError> {
+        if !(1..=PARTITIONS_MAX).contains(&settings.partitions_count) {
+            return Err(OpenError::PartitionsCount(settings.partitions_count));
+        }
+        let segment_bytes_max = SEGMENT_BYTES_MAX.min(settings.bytes_max / 4);
+        let segment_bytes = settings.segment_bytes.min(segment_bytes_max);
+        let settings = StoreSettings {
+            segment_bytes: segment_bytes.max(SEGMENT_BYTES_MIN),
+            ..settings
+        };
+        let mut files = Files::new(disk);
+        let found = find_segments(&mut files)?;
+        check_partitions(&found, settings.partitions_count)?;
+        let (mut store, mut findings) = load(files, settings, &found, false)?;
+        let is_new = store.settle(&mut findings, now_ms)?;
+        // What is carried may be seen only once it is durable.
+        if is_new || store.carry.is_some() {
+            store.begin_segment(now_ms)?;
+        }
+        store.tidy()?;
+        let recovered = store.recovered(findings, is_new);
+        Ok((store, recovered))
+    }
+
+    /// Opens a log to look at it. Nothing is written: damage is reported and begins no epoch.
+    pub fn inspect(disk: D) -> Result<(Store<D>, Recovered), OpenError> {
+        let mut files = Files::new(disk);
+        let found = find_segments(&mut files)?;
+        let head = found.values().rev().find_map(|found| found.head.as_ref());
+        let partitions_count = head.ok_or(OpenError::Missing)?.heads.len() as u32;
+        check_partitions(&found, partitions_count)?;
+        let settings = StoreSettings {
+            partitions_count,
+            segment_bytes: SEGMENT_BYTES_MAX,
+            bytes_max: u64::MAX,
+            age_max_ms: 0,
+            new_epoch: 0,
+            hash_seed: Seed(0, 0),
+        };
+        let (mut store, mut findings) = load(files, settings, &found, true)?;
+        store.settle(&mut findings, 0)?;
+        let recovered = store.recovered(findings, false);
+        Ok((store, recovered))
+    }
+
+    /// Finds out the epoch; begins one where acknowledged data may be missing. Whether the log is new.
+    fn settle(&mut self, findings: &mut Findings, now_ms: u64) -> Result<bool, OpenError> {
+        let partitions_count = self.settings.partitions_count;
+        let first_starts = || vec![1; partitions_count as usize];
+        let epoch_of = |epoch: u64| Epochs {
+            list: vec![Epoch {
+                epoch,
+                started_ms: now_ms,
+                starts: first_starts(),
+            }],
+            damages: Vec::new(),
+        };
+        let newest = self.segments.back().map(|segment| segment.head.epoch);
+        let found = Epochs::read(&mut self.files, partitions_count)?;
+        if found == EpochsFound::Missing && newest.is_none() && !self.is_read_only {
+            self.epochs = epoch_of(self.settings.new_epoch);
+            self.epochs.write(&mut self.files)?;
+            return Ok(true);
+        }
+        let is_in = |epochs: &Epochs| match newest {
+            Some(newest) => epochs.list.iter().any(|epoch| epoch.epoch == newest),
+            None => false,
+        };
+        let mut is_lost = true;
+        self.epochs = match found {
+            EpochsFound::Version { version, flags } => {
+                let name = "epochs".to_owned();
+                return Err(OpenError::Version {
+                    name,
+                    version,
+                    flags,
+                });
+            }
+            EpochsFound::Whole(epochs) => {
+                is_lost = !is_in(&epochs);
+                epochs
+            }
+            _ => epoch_of(newest.unwrap_or(self.settings.new_epoch)),
+        };
+        if is_lost {
+            // The file of epochs, or all segments.
+            findings.damages.push(Damage {
+                segment: 0,
+                from: 0,
+                through: 0,
+            });
+        } else {
+            let known = &self.epochs.damages;
+            let is_known = |damage: &Damage| {
+                known.iter().any(|known| {
+                    known.segment == damage.segment
+                        && known.from <= damage.from
+                        && known.through >= damage.through
+                })
+            };
+            findings.damages.retain(|damage| !is_known(damage));
+        }
+        if findings.damages.is_empty() || self.is_read_only {
+            return Ok(false);
+        }
+        let mut starts: Vec<u64> = match newest {
+            Some(_) => self.heads.iter().map(|head| head + 1).collect(),
+            None => first_starts(),
+        };
+        for hole in &findings.holes {
+            let start = &mut starts[hole.partition as usize];
+            *start = hole.from.min(*start);
+        }
+        let known: Vec<u64> = self.epochs.list.iter().map(|epoch| epoch.epoch).collect();
+        let mut epoch = self.settings.new_epoch;
+        while known.contains(&epoch) {
+            epoch = epoch.wrapping_add(1); // the caller broke its promise; ours is stronger
+        }
+        let begun = Epoch {
+            epoch,
+            started_ms: now_ms,
+            starts,
+        };
+        self.epochs.begin(begun, &findings.damages);
+        self.epochs.write(&mut self.files)?;
+        Ok(newest.is_none())
+    }
+
+    /// Removes what does not belong to the log and writes indexes that had to be made again.
+    fn tidy(&mut self) -> Result<(), OpenError> {
+        for name in self.files.disk.list()? {
+            let of = |ending| sequence_of(&name, ending);
+            let is_of_chain = |sequence: u64| {
+                self.segments
+                    .binary_search_by_key(&sequence, |segment| segment.head.sequence)
+                    .is_ok()
+            };
+            let sequence = of(".log").or_else(|| of(".idx"));
+            if of(".new").is_some() || sequence.is_some_and(|sequence| !is_of_chain(sequence)) {
+                self.remove_or_remember(name);
+            }
+        }
+        for place in 0..self.segments.len() {
+            self.segments[place].is_unsettled = false;
+            if place + 1 < self.segments.len() {
+                let _ = self.write_index(place); // it stays in memory
+            }
+        }
+        Ok(())
+    }
+
+    fn recovered(&self, findings: Findings, is_new: bool) -> Recovered {
+        Recovered {
+            epoch: self.epochs.present(),
+            older: self.epochs.older(),
+            heads: self.heads.clone(),
+            floors: (0..self.settings.partitions_count)
+                .map(|partition| self.floor(partition))
+                .collect(),
+            torn_bytes: findings.torn_bytes,
+            damages: findings.damages,
+            scanned_bytes: findings.scanned_bytes,
+            segments_count: self.segments.len() as u64,
+            is_new,
+        }
+    }
+
+    /// Opens one segment of the chain, by its index or by reading it. `next` is the head of the next segment.
+    fn load_segment(
+        &mut self,
+        head: SegmentHead,
+        is_head_whole: bool,
+        next: Option<&SegmentHead>,
+        is_newest: bool,
+        findings: &mut Findings,
+    ) -> Result<(), OpenError> {
+        let sequence = head.sequence;
+        let name = segment_name(sequence);
+        let valid_bytes = next
+            .filter(|next| next.previous == sequence)
+            .map(|next| next.previous_bytes.min(u32::MAX.into()));
+        let file_bytes = self.files.len(&name)?;
+        match IndexFile::open(&mut self.files, sequence) {
+            Ok((index, indexed))
+                if (!is_head_whole || indexed == head)
+                    && indexed.heads.len() == head.heads.len()
+                    && valid_bytes.is_none_or(|bytes| bytes == index.valid_bytes)
+                    && (head.bytes()..=file_bytes).contains(&index.valid_bytes) =>
+            {
+                self.segments.push_back(Segment {
+                    head: indexed,
+                    valid_bytes: index.valid_bytes,
+                    index: Index::File(index),
+                    is_unsettled: false,
+                });
+                return Ok(());
+            }
+            Ok(_) | Err(ReadError::Index(_)) | Err(ReadError::Disk(DiskError::NotFound)) => {}
+            Err(ReadError::Disk(error)) => return Err(error.into()),
+        }
+        let bytes_max = valid_bytes.unwrap_or(u64::MAX).min(u32::MAX.into());
+        let bytes = self.files.read_whole(&name, bytes_max)?;
+        findings.scanned_bytes += bytes.len() as u64;
+        let mut scan = Scan::new(&head.heads, self.settings.hash_seed);
+        if !is_head_whole {
+            scan.damage(0, head.bytes());
+        }
+        let next_heads = next.map(|next| &next.heads[..]);
+        let end = match valid_bytes {
+            Some(valid_bytes) => {
+                scan.take(&bytes, sequence, head.bytes());
+                if (bytes.len() as u64) < valid_bytes {
+                    scan.damage(bytes.len() as u64, valid_bytes);
+                }
+                scan.finish(next_heads);
+                valid_bytes
+            }
+            None => {
+                // Where the segment behind it is lost, its end may have a batch that was written once more there.
+                scan.limits = next_heads.unwrap_or_default().to_vec();
+                let (proven, end) = find_end(&bytes, sequence, head.bytes());
+                findings.torn_bytes += (bytes.len() as u64).saturating_sub(end);
+                scan.take(
+                    &bytes[..(proven as usize).min(bytes.len())],
+                    sequence,
+                    head.bytes(),
+                );
+                let before = (is_newest && end > proven).then(|| scan.clone());
+                scan.take(&bytes[..(end as usize).min(bytes.len())], sequence, proven);
+                scan.finish(next_heads);
+                self.carry = before.map(|before| carry_of(before, &scan, &bytes, (proven, end)));
+                end
+            }
+        };
+        let is_damaged = !scan.damages.is_empty();
+        let damage_of = |(from, through): &(u64, u64)| Damage {
+            segment: sequence,
+            from: *from,
+            through: *through,
+        };
+        findings.damages.extend(scan.damages.iter().map(damage_of));
+        findings.holes.extend_from_slice(&scan.index.holes);
+        self.heads.clone_from(&scan.lasts);
+        self.segments.push_back(Segment {
+            head,
+            valid_bytes: end,
+            index: Index::Memory(Box::new(scan.index)),
+            is_unsettled: is_damaged,
+        });
+        if !is_newest {
+            let _ = self.write_index(self.segments.len() - 1); // it stays in memory
+        }
+        Ok(())
+    }
+
+    /// For each partition the greatest offset up to the end of the last segment that was loaded.
+    fn find_heads(&mut self) -> Result<(), OpenError> {
+        let Some(last) = self.segments.back() else {
+            return Ok(());
+        };
+        let Index::File(_) = &last.index else {
+            return Ok(()); // the scan has said them
+        };
+        let (place, sequence) = (self.segments.len() - 1, last.head.sequence);
+        let heads = self.repairing(|store| {
+            let segment = &store.segments[place];
+            let mut heads = segment.head.heads.clone();
+            for (partition, head) in heads.iter_mut().enumerate() {
+                let records = segment.index.records(&mut store.files, partition as u32)?;
+                if let Some(last) = records.count.checked_sub(1) {
+                    *head = segment
+                        .index
+                        .entry(&mut store.files, &records, last)?
+                        .offset;
+                }
+            }
+            for hole in segment.index.holes() {
+                let head = heads.get_mut(hole.partition as usize);
+                let head = head.ok_or(ReadError::Index(sequence))?;
+                *head = hole.through.max(*head);
+            }
+            Ok(heads)
+        });
+        self.heads = heads.map_err(|error| match error {
+            super::StoreError::Disk(error) => OpenError::Disk(error),
+            _ => OpenError::Disk(DiskError::Io(0)),
+        })?;
+        Ok(())
+    }
+}
+
+/// All segment files and their heads.
+fn find_segments<D: Disk>(files: &mut Files<D>) -> Result<BTreeMap<u64, Found>, OpenError> {
+    let mut found = BTreeMap::new();
+    for name in files.disk.list()? {
+        let Some(sequence) = sequence_of(&name, ".log") else {
+            continue;
+        };
+        let mut bytes = files.read_whole(&name, head_bytes(0))?;
+        if let Some(count) = SegmentHead::partitions_count(&bytes) {
+            bytes = files.read_whole(&name, head_bytes(count))?;
+        }
+        let head = match SegmentHead::decode(&bytes) {
+            Ok(head) => Some(head).filter(|head| head.sequence == sequence),
+            Err(HeadError::Damaged) => None,
+            Err(HeadError::Version { version, flags }) => {
+                return Err(OpenError::Version {
+                    name,
+                    version,
+                    flags,
+                });
+            }
+        };
+        let is_whole = head.is_some();
+        let head = match head {
+            Some(head) => Some(head),
+            None => match IndexFile::open(files, sequence) {
+                Ok((_, head)) => Some(head),
+                Err(ReadError::Index(_) | ReadError::Disk(DiskError::NotFound)) => None,
+                Err(ReadError::Disk(error)) => return Err(error.into()),
+            },
+        };
+        found.insert(sequence, Found { head, is_whole });
+    }
+    Ok(found)
+}
+
+fn check_partitions(found: &BTreeMap<u64, Found>, configured: u32) -> Result<(), OpenError> {
+    let counts = found.values().filter_map(|found| found.head.as_ref());
+    for head in counts {
+        let found = head.heads.len() as u32;
+        if found != configured {
+            return Err(OpenError::Partitions { found, configured });
+        }
+    }
+    Ok(())
+}
+
+/// The chain, oldest first: each segment, and the one that is missing in front of it.
+fn chain(found: &BTreeMap<u64, Found>) -> Vec<(u64, Option<u64>)> {
+    let mut chain = Vec::new();
+    let mut current = found.keys().next_back().copied();
+    while let Some(sequence) = current {
+        let lower = |below: u64| found.range(..below).next_back().map(|(lower, _)| *lower);
+        let previous = match found.get(&sequence).and_then(|found| found.head.as_ref()) {
+            Some(head) => head.previous,
+            None => lower(sequence).unwrap_or(0),
+        };
+        let is_found = previous < sequence && found.contains_key(&previous);
+        let next = match is_found {
+            true => Some(previous),
+            false => lower(previous.min(sequence)),
+        };
+        // The oldest one's predecessor was dropped; one in the middle has been lost.
+        let missing = next.filter(|_| !is_found).map(|_| previous);
+        chain.push((sequence, missing));
+        current = next;
+    }
+    chain.reverse();
+    chain
+}
+
+fn load<D: Disk>(
+    files: Files<D>,
+    settings: StoreSettings,
+    found: &BTreeMap<u64, Found>,
+    is_read_only: bool,
+) -> Result<(Store<D>, Findings), OpenError> {
+    let mut findings = Findings::default();
+    let heads = vec![0; settings.partitions_count as usize];
+    let mut store = Store {
+        files,
+        settings,
+        is_read_only,
+        epochs: Epochs {
+            list: Vec::new(),
+            damages: Vec::new(),
+        },
+        segments: VecDeque::new(),
+        active: None,
+        carry: None,
+        heads,
+        next_sequence: 1,
+        is_available: true,
+        leftovers: Vec::new(),
+        is_directory_dirty: false,
+        batch: write::Batch::default(),
+    };
+    for name in store.files.disk.list()? {
+        let of = |ending| sequence_of(&name, ending);
+        let sequence = of(".log").or_else(|| of(".idx")).or_else(|| of(".new"));
+        store.next_sequence = store.next_sequence.max(sequence.map_or(1, |last| last + 1));
+    }
+    let chain = chain(found);
+    for (place, (sequence, missing)) in chain.iter().enumerate() {
+        let head_of = |sequence: &u64| found.get(sequence)?.head.as_ref();
+        let is_head_whole = found.get(sequence).is_some_and(|found| found.is_whole);
+        let next = chain.get(place + 1);
+        let head = head_of(sequence).cloned().unwrap_or_else(|| SegmentHead {
+            sequence: *sequence,
+            epoch: store.segments.back().map_or(0, |last| last.head.epoch),
+            created_ms: 0,
+            previous: store.segments.back().map_or(0, |last| last.head.sequence),
+            // An index may keep this head.
+            previous_bytes: store.segments.back().map_or(0, |last| last.valid_bytes),
+            heads: store.heads.clone(),
+        });
+        let mut lost = Vec::new();
+        if let Some(missing) = missing {
+            findings.damages.push(Damage {
+                segment: *missing,
+                from: 0,
+                through: 0,
+            });
+            for (partition, (before, after)) in store.heads.iter().zip(&head.heads).enumerate() {
+                if before < after {
+                    lost.push(Hole {
+                        partition: partition as u32,
+                        from: before + 1,
+                        through: *after,
+                    });
+                }
+            }
+        }
+        let next_head = next.and_then(|(next, _)| head_of(next));
+        store.load_segment(
+            head,
+            is_head_whole,
+            next_head,
+            next.is_none(),
+            &mut findings,
+        )?;
+        findings.holes.extend_from_slice(&lost);
+        if let Some(segment) = store.segments.back_mut() {
+            segment.index.add_holes(&lost);
+        }
+        match next_head.filter(|next| next.previous == *sequence) {
+            Some(next) => store.heads.clone_from(&next.heads),
+            None => store.find_heads()?,
+        }
+    }
+    Ok((store, findings))
+}
+
+/// What of the newest segment was certainly synced, and where its last whole batch ends.
+fn find_end(bytes: &[u8], sequence: u64, start: u64) -> (u64, u64) {
+    let (mut proven, mut end, mut last_damage) = (start, start, 0);
+    for (_, after, item) in Walk::new(bytes, sequence, start) {
+        match item {
+            Item::Mark(mark) => {
+                proven = proven.max(mark.synced_through);
+                let is_whole = mark.batch_start == proven && last_damage <= mark.batch_start;
+                end = if is_whole { after } else { end.max(proven) };
+            }
+            Item::Damage => last_damage = after,
+            _ => {}
+        }
+    }
+    (proven, end.max(proven))
+}
+
+/// The last batch, and the segment as it is without it.
+fn carry_of(mut before: Scan, with: &Scan, bytes: &[u8], (from, through): (u64, u64)) -> Carry {
+    let limits: Vec<u64> = (0..before.lasts.len())
+        .map(|partition| {
+            let count = before.index.partitions[partition].len();
+            match with.index.partitions[partition].get(count) {
+                Some(entry) => entry.offset - 1,
+                None => with.lasts[partition],
+            }
+        })
+        .collect();
+    before.finish(Some(&limits));
+    Carry {
+        from,
+        bytes: bytes[from as usize..through as usize].to_vec(),
+        index: before.index,
+        heads: before.lasts,
+    }
+}

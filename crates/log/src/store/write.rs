@@ -1,0 +1,419 @@
+//! Batches: how they are encoded, written and made durable, and how a segment begins and ends.
+
+use super::disk::{Disk, DiskError};
+use super::format::{
+    Control, DEFINITION_BYTES_MAX, MARK_BYTES, Mark, SegmentHead, control_of, put_definition,
+    put_mark, put_record, put_retained, segment_name, unfinished_name,
+};
+use super::index::Index;
+use super::memory_index::{Entry, MemoryIndex, Retained};
+use super::{BATCH_BYTES_MAX, Carry, Segment, Store, StoreError};
+use crate::record::{Flags, RecordView};
+use stdx::names::NAME_BYTES_MAX;
+
+/// Names of files that wait for their removal. More are left to the next start.
+const LEFTOVERS_MAX: usize = 256;
+/// Bytes that the buffer of batches keeps.
+const BUFFER_BYTES_MAX: usize = 8 << 20;
+
+/// One publication to append.
+#[derive(Clone, Copy)]
+pub struct Append<'a> {
+    /// The partition, by the log's own numbers.
+    pub partition: u32,
+    /// The topic's name; at most 255 bytes.
+    pub topic: &'a [u8],
+    /// The whole record (see [`RecordView`]) with its offset. Its topic id and checksum are ignored.
+    pub record: &'a [u8],
+}
+
+/// What is written: a publication, or a retained one once more.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub append: Append<'a>,
+    pub is_copy: bool,
+}
+
+/// A batch while it is made; kept for its memory.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    pending: Vec<Pending>,
+    /// The heads as they will be.
+    heads: Vec<u64>,
+}
+
+/// What an index will be told once the batch is durable.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    number: u32,
+    entry: Entry,
+    flags: Flags,
+    time_ms: u64,
+    is_empty: bool,
+    is_copy: bool,
+}
+
+impl Batch {
+    /// Encodes a batch behind what the buffer holds, which will lie at `base` in its segment.
+    fn encode<'a>(
+        &mut self,
+        index: &mut MemoryIndex,
+        (sequence, base): (u64, u64),
+        pieces: impl Iterator<Item = Piece<'a>>,
+    ) {
+        let place = |bytes: &Vec<u8>| base + bytes.len() as u64;
+        let batch_start = place(&self.bytes);
+        let mut count = 0;
+        for Piece { append, is_copy } in pieces {
+            let (partition, name) = (append.partition, append.topic);
+            let number = index.number_of(partition, name).unwrap_or_else(|| {
+                let number = index.define(partition, name);
+                put_definition(&mut self.bytes, number, partition, name);
+                count += 1;
+                number
+            });
+            let Some(record) = RecordView::parse(append.record) else {
+                continue; // `check` has parsed it
+            };
+            let start = self.bytes.len();
+            match is_copy {
+                true => put_retained(&mut self.bytes, number, append.record),
+                false => put_record(&mut self.bytes, number, append.record),
+            }
+            count += 1;
+            self.pending.push(Pending {
+                number,
+                entry: Entry {
+                    offset: record.offset(),
+                    position: (base + start as u64) as u32, // a segment and a batch together stay below 4 GiB
+                    length: (self.bytes.len() - start) as u32,
+                },
+                flags: record.flags(),
+                time_ms: record.time_ms(),
+                is_empty: record.payload().is_empty(),
+                is_copy,
+            });
+        }
+        let mark = Mark {
+            position: place(&self.bytes),
+            batch_start,
+            // Nothing is written before what is in front of it has been synced.
+            synced_through: batch_start,
+            sequence,
+            count,
+        };
+        put_mark(&mut self.bytes, &mark);
+    }
+
+    /// Tells the index what has become durable.
+    fn commit(&mut self, index: &mut MemoryIndex) {
+        for pending in self.pending.drain(..) {
+            if !pending.is_copy {
+                let Pending {
+                    number,
+                    entry,
+                    flags,
+                    ..
+                } = pending;
+                index.push(number, entry, flags, pending.time_ms, pending.is_empty);
+                continue;
+            }
+            let retained = Retained {
+                position: pending.entry.position,
+                length: pending.entry.length,
+                offset: pending.entry.offset,
+                clears: pending.is_empty,
+            };
+            index.push_retained(pending.number, retained);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(BUFFER_BYTES_MAX);
+        self.pending.clear();
+    }
+}
+
+impl<D: Disk> Store<D> {
+    /// Makes a batch durable: one write and one sync. `Ok` means that every record of it is on disk. After
+    /// [`StoreError::Disk`] none of it counts: it is never read, and after a later success no restart finds it.
+    pub fn append(&mut self, batch: &[Append<'_>], now_ms: u64) -> Result<(), StoreError> {
+        if self.is_read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.check(batch)?;
+        if self.wants_roll(bytes as u64, now_ms) {
+            self.active = None;
+        }
+        let pieces = batch.iter().map(|append| Piece {
+            append: *append,
+            is_copy: false,
+        });
+        self.write_pieces(now_ms, pieces)?;
+        std::mem::swap(&mut self.heads, &mut self.batch.heads);
+        Ok(())
+    }
+
+    /// Tries whether the log takes batches, unless it is known to.
+    pub fn probe(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        match (self.is_read_only, self.is_available) {
+            (true, _) => Err(StoreError::ReadOnly),
+            (_, true) => Ok(()),
+            _ => self.write_pieces(now_ms, std::iter::empty()),
+        }
+    }
+
+    /// Ends the log for now: marks that everything was synced and writes the last segment's index, so that the next
+    /// start need not look for the end. The store may go on: the next batch begins a segment.
+    pub fn close(&mut self) -> Result<(), StoreError> {
+        if self.is_read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        if self.active.is_some() {
+            let created_ms = self.segments.back().map_or(0, |last| last.head.created_ms);
+            self.write_pieces(created_ms, std::iter::empty())?;
+        }
+        self.active = None;
+        if self.carry.is_none() && !self.segments.is_empty() {
+            self.write_index(self.segments.len() - 1)?;
+            self.files.disk.sync_directory()?;
+        }
+        Ok(())
+    }
+
+    /// Whether all records may be appended; the bytes that they take, at most.
+    fn check(&mut self, batch: &[Append<'_>]) -> Result<usize, StoreError> {
+        let heads = &mut self.batch.heads;
+        heads.clone_from(&self.heads);
+        let mut bytes = MARK_BYTES;
+        for append in batch {
+            let partition = append.partition;
+            let head = heads
+                .get_mut(partition as usize)
+                .ok_or(StoreError::Partition(partition))?;
+            let record = RecordView::parse(append.record)
+                .filter(|record| record.bytes().len() == append.record.len())
+                .filter(|record| !record.flags().has(Flags::CONTROL))
+                .filter(|_| append.topic.len() <= NAME_BYTES_MAX)
+                .ok_or(StoreError::Record)?;
+            let offset = record.offset();
+            if offset <= *head || offset == u64::MAX {
+                let head = *head;
+                return Err(StoreError::Order {
+                    partition,
+                    offset,
+                    head,
+                });
+            }
+            *head = offset;
+            bytes = bytes.saturating_add(append.record.len());
+        }
+        let longest = bytes.saturating_add(batch.len() * DEFINITION_BYTES_MAX);
+        if bytes > BATCH_BYTES_MAX || longest > u32::MAX as usize - 2 * BATCH_BYTES_MAX {
+            return Err(StoreError::BatchTooLong);
+        }
+        Ok(bytes)
+    }
+
+    /// Whether the active segment is to end before a batch of so many bytes.
+    fn wants_roll(&self, bytes: u64, now_ms: u64) -> bool {
+        let Some(last) = self.segments.back().filter(|_| self.active.is_some()) else {
+            return false;
+        };
+        let is_full = last.valid_bytes + bytes > self.settings.segment_bytes
+            && last.valid_bytes > last.head.bytes();
+        is_full || self.is_over_age(last, now_ms)
+    }
+
+    /// Whether a segment's first record is an eighth of the greatest age old.
+    pub(super) fn is_over_age(&self, segment: &Segment, now_ms: u64) -> bool {
+        let Index::Memory(index) = &segment.index else {
+            return false;
+        };
+        let age_max_ms = self.settings.age_max_ms;
+        age_max_ms > 0
+            && index.records_count > 0
+            && now_ms.saturating_sub(index.first_ms) >= age_max_ms / 8
+    }
+
+    /// Writes a batch; if that fails in a segment that was there before, once more in a new one.
+    pub(super) fn write_pieces<'a>(
+        &mut self,
+        now_ms: u64,
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
+    ) -> Result<(), StoreError> {
+        let mut is_fresh = false;
+        loop {
+            if self.active.is_none() {
+                is_fresh = true;
+                self.is_available = false;
+                self.begin_segment(now_ms)?;
+            }
+            match self.write_once(pieces.clone()) {
+                Ok(()) => {
+                    self.is_available = true;
+                    return Ok(());
+                }
+                Err(error) => {
+                    // Never again: what a failed sync has left in the file is unknown.
+                    self.active = None;
+                    self.is_available = false;
+                    if is_fresh {
+                        self.discard_newest();
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+    }
+
+    fn write_once<'a>(&mut self, pieces: impl Iterator<Item = Piece<'a>>) -> Result<(), DiskError> {
+        let newest = self.segments.back_mut().zip(self.active.as_mut());
+        let Some((segment, file)) = newest else {
+            return Err(DiskError::NotFound);
+        };
+        let Index::Memory(index) = &mut segment.index else {
+            return Err(DiskError::NotFound); // the active segment's index is in memory
+        };
+        let batch = &mut self.batch;
+        batch.clear();
+        let place = (segment.head.sequence, segment.valid_bytes);
+        batch.encode(index, place, pieces);
+        let disk = &mut self.files.disk;
+        disk.write_at(file, segment.valid_bytes, &batch.bytes)?;
+        disk.sync(file)?;
+        segment.valid_bytes += batch.bytes.len() as u64;
+        batch.commit(index);
+        Ok(())
+    }
+
+    /// Begins a segment. Its file gets its name only when everything that it must begin with is durable, so a file
+    /// with that name whose head is broken is damaged, not torn.
+    pub(super) fn begin_segment(&mut self, now_ms: u64) -> Result<(), DiskError> {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let last = self.segments.back();
+        let carry = self.carry.as_ref();
+        let valid_bytes = last.map_or(0, |last| last.valid_bytes);
+        let head = SegmentHead {
+            sequence,
+            epoch: self.epochs.present(),
+            created_ms: now_ms,
+            previous: last.map_or(0, |last| last.head.sequence),
+            previous_bytes: carry.map_or(valid_bytes, |carry| carry.from),
+            heads: carry.map_or(&self.heads, |carry| &carry.heads).clone(),
+        };
+        let mut index = MemoryIndex::new(self.settings.partitions_count, self.settings.hash_seed);
+        self.batch.clear();
+        head.encode(&mut self.batch.bytes);
+        if let (Some(carry), Some(last)) = (carry, last) {
+            let pieces = carried(carry, last);
+            self.batch.encode(&mut index, (sequence, 0), pieces);
+        }
+        let file = match self.create_segment(sequence) {
+            Ok(file) => file,
+            Err(error) => {
+                self.remove_or_remember(unfinished_name(sequence));
+                self.remove_or_remember(segment_name(sequence));
+                return Err(error);
+            }
+        };
+        self.batch.commit(&mut index);
+        if let (Some(carry), Some(last)) = (self.carry.take(), self.segments.back_mut()) {
+            last.valid_bytes = carry.from;
+            last.index = Index::Memory(Box::new(carry.index));
+        }
+        self.segments.push_back(Segment {
+            head,
+            valid_bytes: self.batch.bytes.len() as u64,
+            index: Index::Memory(Box::new(index)),
+            is_unsettled: false,
+        });
+        self.active = Some(file);
+        if self.segments.len() >= 2 {
+            let _ = self.write_index(self.segments.len() - 2); // it stays in memory
+        }
+        Ok(())
+    }
+
+    fn create_segment(&mut self, sequence: u64) -> Result<D::File, DiskError> {
+        let disk = &mut self.files.disk;
+        let (unfinished, name) = (unfinished_name(sequence), segment_name(sequence));
+        let mut file = disk.create(&unfinished)?;
+        disk.write_at(&mut file, 0, &self.batch.bytes)?;
+        disk.sync(&mut file)?;
+        disk.rename(&unfinished, &name)?;
+        disk.sync_directory()?;
+        Ok(file)
+    }
+
+    /// Takes the newest segment out of the chain if it has nothing but its head.
+    fn discard_newest(&mut self) {
+        let last = self.segments.back();
+        let empty = last.filter(|last| last.valid_bytes == last.head.bytes());
+        if let Some(sequence) = empty.map(|last| last.head.sequence) {
+            self.segments.pop_back();
+            self.files.forget(sequence);
+            self.remove_or_remember(segment_name(sequence));
+        }
+    }
+
+    /// Removes a file that counts no more, now or at a later call of [`Store::remove_leftovers`].
+    pub(super) fn remove_or_remember(&mut self, name: String) {
+        match self.files.disk.remove(&name) {
+            Ok(()) | Err(DiskError::NotFound) => {}
+            Err(_) if self.leftovers.len() < LEFTOVERS_MAX => self.leftovers.push(name),
+            Err(_) => {}
+        }
+    }
+
+    pub(super) fn remove_leftovers(&mut self) {
+        for name in std::mem::take(&mut self.leftovers) {
+            self.is_directory_dirty = true;
+            self.remove_or_remember(name);
+        }
+    }
+}
+
+/// What a carried batch holds, with the names that its segment gives.
+fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = Piece<'a>> + Clone {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let record = RecordView::parse(carry.bytes.get(at..)?)?;
+        let position = carry.from + at as u64;
+        at += record.bytes().len();
+        Some((position, record))
+    })
+    .filter_map(move |(position, record)| {
+        let copied = match record.flags().has(Flags::CONTROL) {
+            false => None,
+            true => match control_of(&record)? {
+                Control::Retained { record, .. } => Some(record),
+                _ => return None,
+            },
+        };
+        let Index::Memory(index) = &segment.index else {
+            return None; // a segment with something to carry has just been scanned
+        };
+        let topic = index.defined(record.topic())?;
+        let publication = copied.unwrap_or(record);
+        let entries = &index.partitions[topic.partition as usize];
+        // Behind damage a batch may hold what contradicts the records before it; the index has left that out.
+        let is_indexed = entries
+            .binary_search_by_key(&publication.offset(), |entry| entry.offset)
+            .is_ok_and(|place| u64::from(entries[place].position) == position);
+        (copied.is_some() || is_indexed).then_some(Piece {
+            append: Append {
+                partition: topic.partition,
+                topic: &topic.name,
+                record: publication.bytes(),
+            },
+            is_copy: copied.is_some(),
+        })
+    })
+}
