@@ -38,9 +38,10 @@ pub enum Verdict {
 }
 
 impl Proof {
-    /// Where to resume: the last settled position, once the server has confirmed one.
+    /// Where to resume: the last settled position, once the server has confirmed one. While a gap is due it is the
+    /// position before it, so that whoever resumes from there is told of the gap.
     pub fn cursor(&self) -> Option<Position> {
-        self.cursor
+        self.unannounced.or(self.cursor)
     }
 
     /// Begins at a position that the application kept from an earlier run.
@@ -54,6 +55,7 @@ impl Proof {
     /// A new connection: order is judged anew, the cursor stays.
     pub fn connection_lost(&mut self) {
         self.newest = 0;
+        self.cursor = self.cursor();
         self.unannounced = None;
     }
 
@@ -203,6 +205,15 @@ mod tests {
         assert!(proof.is_gap_due());
         assert_eq!(proof.gap(at(2, 0)), Some(at(1, 0)));
         assert!(!proof.is_gap_due());
+        // The connection ends before the gap is told: the old position is asked for again.
+        let mut lost = Proof::resume_at(at(1, 20));
+        lost.subscribed(at(2, 3), false);
+        assert_eq!(lost.cursor(), Some(at(1, 20)));
+        lost.connection_lost();
+        assert_eq!(lost.cursor(), Some(at(1, 20)));
+        lost.subscribed(at(2, 3), false);
+        assert_eq!(lost.gap(at(2, 3)), Some(at(1, 20)));
+        assert_eq!(lost.cursor(), Some(at(2, 3)));
         // Continued: the position stayed valid.
         proof.connection_lost();
         proof.subscribed(at(3, 0), true);
