@@ -61,20 +61,22 @@ pub struct Publication {
     pub retain: bool,
     /// The producer that numbers its publications, so that each is appended once.
     pub producer: Option<ProducerStamp>,
-    /// Publications of one topic with the same key are appended once; empty for none. At most
-    /// [`IDENTITY_BYTES_MAX`] bytes.
+    /// Publications of one topic with the same key are appended once; empty for none. A
+    /// message of a batch has its place behind the batch's key.
     pub idempotency_key: Slice,
     /// Append only in this life of the log.
     pub expected_epoch: Option<u64>,
 }
 
-/// The longest producer id or idempotency key, in bytes.
-pub const IDENTITY_BYTES_MAX: usize = 255;
+/// The longest producer id, in bytes.
+pub const PRODUCER_ID_BYTES_MAX: usize = 64;
+/// The longest idempotency key that a publisher may give, in bytes.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 
 /// Who numbered a publication.
 #[derive(Clone, Debug)]
 pub struct ProducerStamp {
-    /// The producer's name for itself, 1 to [`IDENTITY_BYTES_MAX`] bytes.
+    /// The producer's name for itself, 1 to [`PRODUCER_ID_BYTES_MAX`] bytes.
     pub id: Slice,
     /// Increases with every publication of the producer; holes are allowed.
     pub sequence: u64,

@@ -14,6 +14,7 @@ mod large;
 mod liveness;
 mod outbox;
 mod policies;
+mod producers;
 mod ring;
 mod slots;
 mod statistics;
@@ -132,6 +133,7 @@ pub struct Edge {
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
     homes: Vec<HomeLink>,
+    producers: producers::ProducerStamps,
     pub(crate) mail: Mail,
     wheel: Wheel<Deadline>,
     expired: Vec<Deadline>,
@@ -193,6 +195,7 @@ impl Edge {
             filters_version: 0,
             named: Slab::new(),
             homes: (0..homes).map(|_| HomeLink::default()).collect(),
+            producers: producers::ProducerStamps::default(),
             mail: Mail::default(),
             wheel: Wheel::new(now.monotonic_ms),
             expired: Vec::new(),
@@ -477,6 +480,7 @@ impl Edge {
         self.unsubscribe_all(index);
         self.release_outbox(index);
         self.forget_poll(index);
+        self.forget_producer(index);
         self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];
         match slot.protocol {

@@ -201,7 +201,10 @@ impl Edge {
                     self.begin_history(index, &target, topic, answer)
                 }
             }
-            (Route::Publish, "POST") => self.begin_body(index, request, Intent::Envelope, answer),
+            (Route::Publish, "POST") => {
+                let intent = Intent::envelope(request)?;
+                self.begin_body(index, request, intent, answer)
+            }
             (Route::Events, "GET") => {
                 reject_body(request)?;
                 self.begin_stream(index, request, &target, answer)
@@ -265,7 +268,7 @@ impl Edge {
     ) -> Result<(), Fault> {
         // Room for the envelope and its escapes around the largest message.
         let limit = match intent {
-            Intent::Envelope => u64::from(self.settings.limits.frame_bytes_max).max(64 << 10),
+            Intent::Envelope(_) => u64::from(self.settings.limits.frame_bytes_max).max(64 << 10),
             Intent::One { .. } => u64::from(self.settings.limits.message_bytes_max),
         };
         let decoder = BodyDecoder::new(request.body, limit)

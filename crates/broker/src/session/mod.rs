@@ -3,10 +3,12 @@
 //! Step 3 of the path and back. Each file is one protocol, as methods of the edge that owns the connection; what the
 //! edge has to tell a subscriber goes through the `tell_` functions here, which know who speaks what.
 
+mod envelope;
 pub(crate) mod events;
 mod http;
 mod json;
 mod native;
+mod once;
 mod poll;
 mod publish;
 mod route;

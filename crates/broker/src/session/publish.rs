@@ -1,19 +1,15 @@
 //! Publishing over HTTP: the raw body to one topic, or the JSON envelope to one or many, singly or in a batch.
 
 use super::State;
+use super::envelope::{Message, parse_envelope};
 use super::http::{Answer, Fault};
 use super::json;
+use super::once::Once;
 use super::route;
 use crate::edge::{Edge, flag};
-use crate::mail::{Appended, Publication, PublishRefusal, Reply, Request as Letter};
+use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter};
 use crate::position::Position;
 use crate::topic::TopicName;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use wire::http::Target;
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
@@ -26,9 +22,10 @@ pub(super) enum Intent {
         topic: String,
         attributes: Vec<u8>,
         retain: bool,
+        once: Once,
     },
-    /// The JSON envelope.
-    Envelope,
+    /// The JSON envelope, and what the headers say of all its messages.
+    Envelope(Once),
 }
 
 /// Publications of one request that wait for their acknowledgements.
@@ -45,56 +42,6 @@ pub(crate) struct Publishing {
 pub(super) const MAX_TAGS_BYTES: usize = 16 << 10;
 /// Publications of one request.
 const PUBLICATIONS_MAX: usize = 1_000;
-
-/// `POST /publish`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Envelope<'a> {
-    Many(#[serde(borrow)] Vec<Item<'a>>),
-    Batch(#[serde(borrow)] Batch<'a>),
-    One(#[serde(borrow)] Item<'a>),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Batch<'a> {
-    #[serde(borrow)]
-    batch: Vec<Item<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Item<'a> {
-    #[serde(borrow)]
-    topic: Option<Cow<'a, str>>,
-    #[serde(default)]
-    topics: Vec<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    b64data: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    content_type: Option<Cow<'a, str>>,
-    #[serde(default)]
-    tags: BTreeMap<String, String>,
-    #[serde(default)]
-    retain: bool,
-}
-
-/// A member that is there, `null` too: that is a value like any other.
-fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'a RawValue>, D::Error> {
-    <&'a RawValue>::deserialize(deserializer).map(Some)
-}
-
-/// One message for some topics.
-struct Message {
-    topics: Vec<String>,
-    payload: Vec<u8>,
-    attributes: Vec<u8>,
-    retain: bool,
-}
 
 impl Intent {
     /// What `POST /topics/...` asks for.
@@ -114,7 +61,13 @@ impl Intent {
             topic,
             attributes,
             retain,
+            once: Once::of(request)?,
         })
+    }
+
+    /// What `POST /publish` asks for.
+    pub fn envelope(request: &Request<'_>) -> Result<Intent, Fault> {
+        Ok(Intent::Envelope(Once::of(request)?))
     }
 }
 
@@ -132,16 +85,18 @@ impl Edge {
                 topic,
                 attributes,
                 retain,
+                once,
             } => (
                 vec![Message {
                     topics: vec![topic],
                     payload: body,
                     attributes,
                     retain,
+                    once,
                 }],
                 true,
             ),
-            Intent::Envelope => parse_envelope(&body)?,
+            Intent::Envelope(all) => parse_envelope(&body, &all)?,
         };
         let count: usize = messages.iter().map(|message| message.topics.len()).sum();
         if count > PUBLICATIONS_MAX {
@@ -163,11 +118,19 @@ impl Edge {
                 }
             }
         }
-        let connection = self.slots.key(index);
+        let key = self.slots.key(index);
+        // Clients pool their connections, so that a request counts as one that has just begun.
+        let connection = self.next_producer_stamp();
         let mut results = Vec::with_capacity(count);
         for message in messages {
             let payload = self.mail.copy(&message.payload);
             let attributes = self.mail.copy(&message.attributes);
+            let idempotency_key = self.mail.copy(&message.once.idempotency_key);
+            let producer = message.once.producer.map(|(id, sequence)| ProducerStamp {
+                id: self.mail.copy(id.as_bytes()),
+                sequence,
+                connection,
+            });
             for topic in message.topics {
                 let (rule, partition) = self.settings.locate(&topic);
                 let publication = Publication {
@@ -175,10 +138,12 @@ impl Edge {
                     attributes: attributes.clone(),
                     payload: payload.clone(),
                     retain: message.retain,
-                    ..Publication::default()
+                    producer: producer.clone(),
+                    idempotency_key: idempotency_key.clone(),
+                    expected_epoch: message.once.expected_epoch,
                 };
                 let reply = Some(Reply {
-                    connection,
+                    connection: key,
                     request: results.len() as u32,
                 });
                 self.statistics.publishes += 1;
@@ -305,88 +270,10 @@ fn append_error(body: &mut Vec<u8>, PublishRefusal { code, present }: PublishRef
     body.push(b'}');
 }
 
-/// The messages of an envelope, and whether it is one message to one topic.
-fn parse_envelope(body: &[u8]) -> Result<(Vec<Message>, bool), Fault> {
-    let text = std::str::from_utf8(body).map_err(|_| ErrorCode::MalformedUtf8)?;
-    // Of the three forms, the first significant byte and one key decide, so that the error speaks of the right one.
-    let first = text.trim_start().as_bytes().first();
-    let malformed =
-        |error: serde_json::Error| Fault::new(ErrorCode::MalformedJson, error.to_string());
-    let envelope = if first == Some(&b'[') {
-        Envelope::Many(serde_json::from_str(text).map_err(malformed)?)
-    } else {
-        match serde_json::from_str::<Item<'_>>(text) {
-            Ok(item) => Envelope::One(item),
-            Err(error) => match serde_json::from_str::<Batch<'_>>(text) {
-                Ok(batch) => Envelope::Batch(batch),
-                Err(of_batch) if text.contains("\"batch\"") => return Err(malformed(of_batch)),
-                Err(_) => return Err(malformed(error)),
-            },
-        }
-    };
-    let (items, is_list) = match envelope {
-        Envelope::Many(items) | Envelope::Batch(Batch { batch: items }) => (items, true),
-        Envelope::One(item) => (vec![item], false),
-    };
-    let messages: Vec<Message> = items
-        .into_iter()
-        .map(parse_item)
-        .collect::<Result<_, _>>()?;
-    let single = !is_list && messages.iter().all(|message| message.topics.len() == 1);
-    Ok((messages, single))
-}
-
-fn parse_item(item: Item<'_>) -> Result<Message, Fault> {
-    let mut topics = item.topics;
-    let many = !topics.is_empty();
-    if let Some(topic) = item.topic {
-        if many {
-            return Err(Fault::new(
-                ErrorCode::MalformedJson,
-                "`topic` and `topics` exclude each other".to_owned(),
-            ));
-        }
-        topics.push(topic.into_owned());
-    }
-    if topics.is_empty() {
-        return Err(ErrorCode::TopicRequired.into());
-    }
-    let mut content_type = item.content_type;
-    let payload = match (item.data, item.b64data) {
-        (Some(_), Some(_)) => {
-            return Err(Fault::new(
-                ErrorCode::MalformedJson,
-                "`data` and `b64data` exclude each other".to_owned(),
-            ));
-        }
-        (None, None) => return Err(ErrorCode::PayloadRequired.into()),
-        (None, Some(text)) => BASE64
-            .decode(text.as_bytes())
-            .map_err(|error| Fault::new(ErrorCode::MalformedJson, format!("`b64data`: {error}")))?,
-        // A string is its text; any other value is kept as the JSON that it is.
-        (Some(raw), None) => match serde_json::from_str::<Cow<'_, str>>(raw.get()) {
-            Ok(text) => text.into_owned().into_bytes(),
-            Err(_) => {
-                content_type = content_type.or(Some(Cow::Borrowed("application/json")));
-                raw.get().as_bytes().to_vec()
-            }
-        },
-    };
-    let tags: Vec<Tag<'_>> = item
-        .tags
-        .iter()
-        .map(|(key, value)| Tag { key, value })
-        .collect();
-    let attributes = encode_attributes(content_type.as_deref(), &tags)?;
-    Ok(Message {
-        topics,
-        payload,
-        attributes,
-        retain: item.retain,
-    })
-}
-
-fn encode_attributes(content_type: Option<&str>, tags: &[Tag<'_>]) -> Result<Vec<u8>, Fault> {
+pub(super) fn encode_attributes(
+    content_type: Option<&str>,
+    tags: &[Tag<'_>],
+) -> Result<Vec<u8>, Fault> {
     let attributes = Attributes {
         content_type,
         tags: tags.into(),
@@ -400,95 +287,4 @@ fn encode_attributes(content_type: Option<&str>, tags: &[Tag<'_>]) -> Result<Vec
         return Err(Fault::new(ErrorCode::TooManyTags, detail));
     }
     Ok(block)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn envelopes() {
-        fn check(body: &str, expected: &[(&str, &str)], single: bool) {
-            let Ok((messages, is_single)) = parse_envelope(body.as_bytes()) else {
-                panic!("{body}")
-            };
-            let found: Vec<(String, String)> = messages
-                .iter()
-                .map(|m| {
-                    (
-                        m.topics.join(","),
-                        String::from_utf8_lossy(&m.payload).into_owned(),
-                    )
-                })
-                .collect();
-            let expected: Vec<(String, String)> = expected
-                .iter()
-                .map(|(a, b)| (a.to_string(), b.to_string()))
-                .collect();
-            assert_eq!((found, is_single), (expected, single), "{body}");
-        }
-        check(r#"{"topic":"a","data":"hi"}"#, &[("a", "hi")], true);
-        check(r#"{"topic":"a","data":"h\"i\n"}"#, &[("a", "h\"i\n")], true);
-        check(
-            r#"{"topic":"a","data":{"x": [1]}}"#,
-            &[("a", r#"{"x": [1]}"#)],
-            true,
-        );
-        check(r#"{"topic":"a","data":null}"#, &[("a", "null")], true);
-        check(
-            r#"{"topics":["a","b"],"b64data":"aGk="}"#,
-            &[("a,b", "hi")],
-            false,
-        );
-        check(
-            r#"[{"topic":"a","data":1},{"topic":"b","data":2}]"#,
-            &[("a", "1"), ("b", "2")],
-            false,
-        );
-        check(
-            r#"{"batch":[{"topic":"a","data":"","tags":{"k":"v"}}]}"#,
-            &[("a", "")],
-            false,
-        );
-        check("[]", &[], false);
-    }
-
-    #[test]
-    fn malformed_envelopes() {
-        fn check(body: &[u8], code: ErrorCode) {
-            match parse_envelope(body) {
-                Ok(_) => panic!("{}", String::from_utf8_lossy(body)),
-                Err(fault) => assert_eq!(
-                    fault.code,
-                    code,
-                    "{}: {}",
-                    String::from_utf8_lossy(body),
-                    fault.detail
-                ),
-            }
-        }
-        check(b"", ErrorCode::MalformedJson);
-        check(b"{", ErrorCode::MalformedJson);
-        check(b"\xff", ErrorCode::MalformedUtf8);
-        check(br#"{"data":"hi"}"#, ErrorCode::TopicRequired);
-        check(br#"{"topic":"a"}"#, ErrorCode::PayloadRequired);
-        check(
-            br#"{"topic":"a","data":1,"b64data":""}"#,
-            ErrorCode::MalformedJson,
-        );
-        check(
-            br#"{"topic":"a","topics":["b"],"data":1}"#,
-            ErrorCode::MalformedJson,
-        );
-        check(br#"{"topic":"a","b64data":"%%"}"#, ErrorCode::MalformedJson);
-        check(
-            br#"{"topic":"a","data":1,"colour":"red"}"#,
-            ErrorCode::MalformedJson,
-        );
-        check(br#"{"batch":[{"topic":1}]}"#, ErrorCode::MalformedJson);
-        check(
-            &[&b"{\"topic\":\"a\",\"data\":"[..], &vec![b'['; 100_000]].concat(),
-            ErrorCode::MalformedJson,
-        );
-    }
 }

@@ -419,7 +419,11 @@ fn body_of(response: &Response<'_>, input: &[u8]) -> Option<(Vec<u8>, usize)> {
 
 fn problem(body: &str) -> String {
     let problem: serde_json::Value = serde_json::from_str(body).unwrap();
-    problem["code"].as_str().unwrap().to_string()
+    let code = problem["code"].as_str().unwrap().to_string();
+    match problem["epoch"].as_str() {
+        Some(epoch) => format!("{code} {epoch}:{}", problem["head"]),
+        None => code,
+    }
 }
 
 fn shortened(text: &str) -> String {

@@ -221,6 +221,8 @@ fn publication(op: &Op) -> Publication {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn agrees_with_a_naive_window(ops in prop::collection::vec(op(), 1..200)) {
         let limits = Limits {

@@ -265,3 +265,56 @@ impl Producers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn publication(producer: u64, sequence: u64) -> Sequenced {
+        Sequenced {
+            producer: [producer.wrapping_mul(0x9e37_79b9_7f4a_7c15), producer],
+            sequence,
+            connection: 1,
+        }
+    }
+
+    /// What `docs/operating.md` says that a producer costs; memory comes back with the records.
+    #[test]
+    fn bytes_per_producer() {
+        let mut producers = Producers::new(100_000, 4_096);
+        let mut offset = 0;
+        let mut note = |producers: &mut Producers, producer, sequence| {
+            offset += 1;
+            producers.note(0, 0, &publication(producer, sequence), offset);
+            offset
+        };
+        for producer in 0..100_000 {
+            note(&mut producers, producer, 1);
+        }
+        let each = producers.allocated_bytes() / 100_000;
+        assert!(each <= 224, "{each} bytes for a producer");
+        let before = producers.allocated_bytes();
+        let mut last = 0;
+        for sequence in 2..=10_000 {
+            last = note(&mut producers, 7, sequence);
+        }
+        assert_eq!(producers.allocated_bytes() - before, (4_096 - 4) * 16);
+        assert_eq!(
+            producers.check(&publication(7, 10_000 - 4_095)),
+            Ok(Found::Duplicate(last - 4_095))
+        );
+        assert_eq!(
+            producers.check(&publication(7, 10_000 - 4_096)),
+            Err(Code::OutOfOrder)
+        );
+        producers.evicted(0, last);
+        let idle = producers.allocated_bytes() / 100_000;
+        assert!(idle <= 160, "{idle} bytes for an idle producer");
+        assert_eq!(producers.recent_bytes, 0);
+        assert_eq!(
+            producers.check(&publication(7, 10_000)),
+            Err(Code::OutOfOrder)
+        );
+        assert_eq!(producers.check(&publication(7, 10_001)), Ok(Found::New));
+    }
+}
