@@ -27,6 +27,57 @@ fn a_first_publication() {
     assert_eq!(history["messages"][1]["offset"], second["offset"]);
 }
 
+/// A client that does not know whether its request arrived sends it again, over other connections too.
+#[test]
+fn a_repeated_publication_is_appended_once() {
+    let server = Server::start();
+    let url = server.url("/topics/orders");
+    let once = |key: &str, text: &str| {
+        let header = format!("Idempotency-Key: {key}");
+        let arguments = [
+            "-H",
+            &header,
+            "-H",
+            "Content-Type: text/plain",
+            "-d",
+            text,
+            &url,
+        ];
+        curl(&arguments).expect(200).json()
+    };
+    let first = once("\"order 17\"", "seventeen");
+    assert_eq!(first["duplicate"], false);
+    let again = once("\"order 17\"", "seventeen");
+    assert_eq!(again["duplicate"], true);
+    assert_eq!(
+        (&again["epoch"], &again["offset"]),
+        (&first["epoch"], &first["offset"])
+    );
+    assert_eq!(once("order-18", "eighteen")["duplicate"], false);
+    let history = curl(&[&url]).expect(200).json();
+    assert_eq!(payloads(&history), ["seventeen", "eighteen"]);
+
+    let envelope = |sequence: u64| {
+        let body = json!({
+            "topic": "orders",
+            "data": "numbered",
+            "producer": {"id": "till", "sequence": sequence},
+            "expected_epoch": first["epoch"],
+        });
+        curl(&["-d", &body.to_string(), &server.url("/publish")])
+    };
+    assert_eq!(envelope(5).expect(200).json()["duplicate"], false);
+    assert_eq!(envelope(5).expect(200).json()["duplicate"], true);
+    assert_eq!(envelope(4).expect(409).json()["code"], "out_of_order");
+
+    let other = ["-H", "Crore-Expected-Epoch: 1", "-d", "x", &url];
+    let problem = curl(&other).expect(409).json();
+    assert_eq!(problem["code"], "epoch_mismatch");
+    assert_eq!(problem["epoch"], first["epoch"]);
+    let history = curl(&[&url]).expect(200).json();
+    assert_eq!(payloads(&history), ["seventeen", "eighteen", "numbered"]);
+}
+
 #[test]
 fn histories_are_cut_as_asked() {
     let server = Server::start();

@@ -291,7 +291,8 @@ mod tests {
     /// Producer, key and epoch of each message, given the headers' key and epoch.
     #[test]
     fn once() {
-        fn check(body: &str, key: &str, expected: &[(Option<(&str, u64)>, &str, Option<u64>)]) {
+        type Expected = (Option<(&'static str, u64)>, &'static str, Option<u64>);
+        fn check(body: &str, key: &str, expected: &[Expected]) {
             let all = Once {
                 idempotency_key: key.into(),
                 expected_epoch: Some(7),
@@ -317,7 +318,7 @@ mod tests {
         check(
             r#"[{"topic":"a","data":1},{"topic":"a","data":1}]"#,
             "k",
-            &[(None, "k", Some(7)), (None, "k\01", Some(7))],
+            &[(None, "k", Some(7)), (None, "k\u{0}1", Some(7))],
         );
         check(
             r#"[{"topic":"a","data":1},{"topic":"a","data":1,"idempotency_key":"own","expected_epoch":"18446744073709551615"},
