@@ -104,6 +104,38 @@ fn what_is_published_is_heard() {
     );
 }
 
+/// Each run is a connection of its own; what it repeats is answered with the first position.
+#[test]
+fn a_repeated_publication_is_appended_once() {
+    let server = Server::start();
+    let url = native(&server.clients);
+    let published = |arguments: &[&str]| {
+        let ended = run(&[&["pub", "--url", &url, "orders"], arguments].concat());
+        let line = ended.lines.join("\n");
+        ended.assert_success();
+        line
+    };
+    let first = published(&["one", "--idempotency-key", "k"]);
+    let again = published(&["one", "--idempotency-key", "k"]);
+    assert_eq!(again, format!("{first} duplicate"));
+    let epoch = first.split(':').next().unwrap();
+    let produce = ["--producer", "p", "--expected-epoch", epoch, "--sequence"];
+    let second = published(&[&["two"], &produce[..], &["7"]].concat());
+    let again = published(&[&["two"], &produce[..], &["7"]].concat());
+    assert_eq!(again, format!("{second} duplicate"));
+    published(&["three", "--producer", "p"]);
+    let check = |arguments: &[&str], expected: &str| {
+        let ended = run(&[&["pub", "--url", &url, "orders"], arguments].concat());
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        assert!(ended.lines.join("\n").contains(expected), "{ended:?}");
+    };
+    check(&["x", "--producer", "p", "--sequence", "6"], "code 402");
+    check(&["x", "--expected-epoch", "1"], "code 401");
+    let history = run(&["history", "--url", &url, "orders"]);
+    let printed = history.lines.join("\n");
+    assert_eq!(history.lines.len(), 3, "{printed}");
+}
+
 #[test]
 fn a_subscriber_recovers_when_its_link_breaks() {
     let server = Server::start();

@@ -15,6 +15,7 @@ use crate::position::Position;
 use stdx::chunk::Slice;
 use stdx::key::Key;
 pub use wire::native::ErrorCode as Code;
+pub use wire::native::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
 
 /// An edge shard: the I/O thread's number, from 0.
 pub type EdgeId = u16;
@@ -67,11 +68,6 @@ pub struct Publication {
     /// Append only in this life of the log.
     pub expected_epoch: Option<u64>,
 }
-
-/// The longest producer id, in bytes.
-pub const PRODUCER_ID_BYTES_MAX: usize = 64;
-/// The longest idempotency key that a publisher may give, in bytes.
-pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 
 /// Who numbered a publication.
 #[derive(Clone, Debug)]

@@ -104,15 +104,6 @@ fn options_that_are_not_served() {
             a: error subscription 2 unsupported_start
             a: error subscription 3 unsupported_start
             a: subscribed 4 through 7:0
-        a: publish 1 news x producer p 1
-            a: error request 1 unsupported_option
-        a: publish 2 news x key k
-            a: error request 2 unsupported_option
-        a: publish 0 news x epoch 7
-            a: error request 0 unsupported_option
-        a: publish 3 news x
-            a: published 3 7:1
-            a: message 4 1<0 x
         ",
     );
 }

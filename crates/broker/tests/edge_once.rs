@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::check;
+use support::{check, check_with};
 
 /// A header's key belongs to its topic, with quotes as the standard has it or without.
 #[test]
@@ -103,5 +103,119 @@ fn malformed_headers() {
             e: 400 close malformed_parameter
             e: closed
         "#,
+    );
+}
+
+#[test]
+fn native_publications() {
+    check(
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news
+            a: subscribed 1 through 7:0
+        a: publish 1 news hi key k
+            a: published 1 7:1
+            a: message 1 1<0 hi
+        a: publish 2 news hi key k
+            a: published 2 7:1 duplicate
+        a: publish 3 news two producer p 5
+            a: published 3 7:2
+            a: message 1 2<1 two
+        a: publish 4 news two producer p 5
+            a: published 4 7:2 duplicate
+        a: publish 5 news two producer p 4
+            a: error request 5 out_of_order
+        a: publish 6 news three producer p 6 epoch 7
+            a: published 6 7:3
+            a: message 1 3<2 three
+        a: publish 7 news three producer p 6 epoch 6
+            a: error request 7 epoch_mismatch restart 7:3
+        a: publish 0 news three key k
+        a: publish 0 news three producer p 1
+        count published duplicates out-of-order
+            published 3 duplicates 3 out-of-order 2
+        ",
+    );
+}
+
+/// A client that came back is not overtaken by what it sent before; a connection that ended takes nothing along.
+#[test]
+fn fencing() {
+    check(
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 1 news one producer p 1
+            b: published 1 7:1
+        a: publish 1 news one producer p 1
+            a: published 1 7:1 duplicate
+        b: publish 2 news two producer p 2
+            b: error request 2 producer_fenced
+        a: publish 2 news two producer p 2
+            a: published 2 7:2
+        b: publish 3 news other producer q 1
+            b: published 3 7:3
+        a: reset
+        b: publish 4 news three producer p 3
+            b: error request 4 producer_fenced
+        c: connect native
+            c: 101 crore.v1
+            c: welcome ping 60s
+        c: publish 3 news three producer p 3
+            c: published 3 7:4
+        ",
+    );
+}
+
+/// Two edges of one process know which connection is newer.
+#[test]
+fn fencing_over_edges() {
+    check_with(
+        |settings| settings.edges_count = 2,
+        "
+        a: connect native on 1
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: publish 1 news one producer p 1
+            a: published 1 7:1
+        time +1s
+        b: connect native on 0
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 1 news two producer p 2
+            b: published 1 7:2
+        a: publish 2 news three producer p 3
+            a: error request 2 producer_fenced
+        ",
+    );
+}
+
+/// Publications of a connection stay in their order while it waits for room, turn after turn: not one is out of order.
+#[test]
+fn order_under_pressure() {
+    check_with(
+        |settings| {
+            settings.limits.requests_inflight_max = 3;
+            settings.limits.turn_frames_max = 2;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        homes stop
+        a: flood news 1..200 producer p
+        homes go
+        count duplicates out-of-order published
+            duplicates 0 out-of-order 0 published 200
+        a: flood news 1..200 producer p
+        count duplicates out-of-order published
+            duplicates 200 out-of-order 0 published 200
+        ",
     );
 }

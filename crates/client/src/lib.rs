@@ -36,7 +36,7 @@ pub mod url;
 
 pub use client::{Client, ConnectError, Events, EventsError, Options, Pending, RequestError};
 pub use session::{
-    CommandError, Event, GapCause, HistoryGap, HistoryOptions, HistoryPage, Message,
+    CommandError, Event, GapCause, HistoryGap, HistoryOptions, HistoryPage, Message, Once,
     PublishOptions, Published, Reason, ServerError, Settings, SubscriptionId,
 };
 pub use wire::native::{GapReason, Position, SkipReason, Start};

@@ -20,10 +20,6 @@ const TICK_BITS: u32 = 10;
 
 impl Edge {
     /// The stamp of a connection, from its first publication as a producer on.
-    #[expect(
-        dead_code,
-        reason = "native PUBLISH has its options with the next landing of `wire`"
-    )]
     pub(crate) fn producer_stamp(&mut self, index: u32) -> u64 {
         if let Some(stamp) = self.producers.connections.get(&index) {
             return *stamp;

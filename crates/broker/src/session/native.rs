@@ -4,16 +4,18 @@ use crate::edge::{
     Edge, Grant, LeftOut, Protocol, Refusal, Skipped, Wish, append_attributes, flag, retained,
 };
 use crate::mail::{
-    Appended, Gap, GapReason, HistoryPage, PageLimits, Publication, PublishRefusal, Reply, Request,
-    Start,
+    Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
+    Reply, Request, Start,
 };
 use crate::position::Position;
 use crate::topic::{Filter, TopicName};
 use log::RecordView;
+use stdx::chunk::Slice;
 use wire::native::{
     self, Attributes, Beginning, CaughtUp, ClientFrame, CloseCode, ErrorCode, ErrorFrame, GoAway,
-    HistoryRecord, ItemError, List, PageGap, PartitionEpoch, PlainTopic, Published, Reference,
-    ServerFrame, SkipReason, Subscribed, SubscribedTo, UnsubscribeCode, Unsubscribed, Welcome,
+    HistoryRecord, ItemError, List, Once, PageGap, PartitionEpoch, PlainTopic, Published,
+    Reference, ServerFrame, SkipReason, Subscribed, SubscribedTo, UnsubscribeCode, Unsubscribed,
+    Welcome,
 };
 use wire::websocket::close::CloseCode as WebSocketClose;
 use wire::websocket::frame::{Opcode, encode_header};
@@ -209,9 +211,6 @@ impl Edge {
         if TopicName::parse(publish.topic).is_err() {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
         }
-        if publish.options.once.is_some() || publish.options.expected_epoch.is_some() {
-            return self.native_refuse(index, reference, ErrorCode::UnsupportedOption);
-        }
         let (rule, partition) = self.settings.locate(publish.topic);
         let limit = self.settings.rules[usize::from(rule)]
             .message_bytes_max
@@ -227,12 +226,26 @@ impl Edge {
         if !publish.attributes.is_empty() {
             publish.attributes.encode_block(&mut block);
         }
+        let (producer, idempotency_key) = match publish.options.once {
+            None => (None, Slice::empty()),
+            Some(Once::Key(key)) => (None, self.mail.copy(key)),
+            Some(Once::Producer(native::Producer { id, sequence })) => {
+                let stamp = ProducerStamp {
+                    id: self.mail.copy(id),
+                    sequence,
+                    connection: self.producer_stamp(index),
+                };
+                (Some(stamp), Slice::empty())
+            }
+        };
         let publication = Publication {
             topic: self.mail.copy(publish.topic.as_bytes()),
             attributes: self.mail.copy(&block),
             payload: self.mail.copy(publish.payload),
             retain: publish.options.retain,
-            ..Publication::default()
+            producer,
+            idempotency_key,
+            expected_epoch: publish.options.expected_epoch,
         };
         let connection = self.slots.key(index);
         let reply = (publish.request != 0).then_some(Reply {

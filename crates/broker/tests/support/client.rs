@@ -354,8 +354,14 @@ impl Client {
                 )
             }
             ServerFrame::Published(published) => format!(
-                "published {} {}:{}",
-                published.request, published.position.epoch, published.position.offset
+                "published {} {}:{}{}",
+                published.request,
+                published.position.epoch,
+                published.position.offset,
+                match published.duplicate {
+                    true => " duplicate",
+                    false => "",
+                }
             ),
             ServerFrame::HistoryPage(page) => history(page),
             ServerFrame::Error(error) => error_text(error),

@@ -12,7 +12,7 @@
 //! | `a: subscribe 1 news since 7:3, 2 x/#` | items: number, filter, `live`, `since`, `last`, `snapshot`, `credit n`, `fail-on-gap` |
 //! | `a: unsubscribe 1 2`, `a: credit 1 5`, `a: ping 7`, `a: pong 7` | |
 //! | `a: publish 9 news hi [retain] [type t] [tag k v]` | request 9, 0 for no answer; `x*100` is a payload of 100 bytes |
-//! | `a: flood news 1..300 [size 100]` | many without answer, numbered |
+//! | `a: flood news 1..300 [size 100] [producer p]` | many without answer, numbered |
 //! | `a: history 1 news [since 7:3] [reverse] [max 2]` | |
 //! | `a: frame 04 00`, `a: text hi`, `a: binary hi`, `a: control ping hi`, `a: close 1000 bye` | one WebSocket frame |
 //! | `a: fragments text he\|ll\|o` | a fragmented message |

@@ -90,11 +90,16 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
             };
             for number in first..=last {
                 let payload = format!("{number} {}", "x".repeat(size));
+                let sequence = number.to_string();
+                let how: &[&str] = match how {
+                    ["producer", id] => &["producer", id, &sequence],
+                    _ => &[],
+                };
                 out.extend(bytes_of_publish(
                     0,
                     topic,
                     payload.trim_end().as_bytes(),
-                    &[],
+                    how,
                 ));
             }
             return out;

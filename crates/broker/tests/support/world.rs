@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::request;
 use broker::edge::{Edge, EdgeStatistics, Now, Written};
-use broker::home::{Home, HomeOutputs};
+use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Letter, Request};
 use broker::settings::Settings;
 use log::HeapMemory;
@@ -134,12 +134,11 @@ impl World {
 
     fn count(&self, names: &[&str]) -> String {
         let mut sum = EdgeStatistics::default();
-        let (mut topics, mut indexes) = (0, 0);
+        let mut homes = HomeStatistics::default();
         for shard in &self.shards {
             sum += shard.edge.statistics();
             if let Some(home) = &shard.home {
-                topics += home.statistics().topics;
-                indexes += home.statistics().indexes;
+                homes += home.statistics();
             }
         }
         let texts = names.iter().map(|name| {
@@ -161,8 +160,11 @@ impl World {
                 "handshake-timeouts" => sum.handshake_timeouts,
                 "ping-timeouts" => sum.ping_timeouts,
                 "pings" => sum.pings,
-                "topics" => topics,
-                "indexes" => indexes,
+                "topics" => homes.topics,
+                "indexes" => homes.indexes,
+                "published" => homes.published,
+                "duplicates" => homes.duplicates,
+                "out-of-order" => homes.refused.out_of_order,
                 _ => panic!("no such counter: {name}"),
             };
             format!("{name} {value}")

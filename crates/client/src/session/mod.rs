@@ -23,7 +23,7 @@ use wire::native::{
 };
 use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
 
-pub use settings::{CommandError, HistoryOptions, PublishOptions, ReturnPlan, Settings};
+pub use settings::{CommandError, HistoryOptions, Once, PublishOptions, ReturnPlan, Settings};
 pub use subscriptions::filter_matches;
 
 pub use event::{
@@ -213,6 +213,7 @@ impl Session {
                 bytes_max: self.limits.message_bytes_max,
             });
         }
+        let once = options.once.as_ref().map(Once::as_wire).transpose()?;
         let request = if acknowledge { self.next_request() } else { 0 };
         let tags: Vec<Tag<'_>> = options
             .tags
@@ -226,7 +227,8 @@ impl Session {
         let mut frame = Vec::with_capacity(payload.len() + topic.len() + 16);
         let wire_options = wire::native::PublishOptions {
             retain: options.retain,
-            ..wire::native::PublishOptions::default()
+            once,
+            expected_epoch: options.expected_epoch,
         };
         encode_publish_head(request, topic, &wire_options, &attributes, &mut frame);
         frame.extend_from_slice(payload);

@@ -2,7 +2,9 @@
 //!
 //! Place: the session's interface. Pure data.
 
-use wire::native::{Position, TOPIC_BYTES_MAX};
+use wire::native::{
+    IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, Position, Producer, TOPIC_BYTES_MAX,
+};
 
 /// How a session behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,43 @@ pub struct PublishOptions {
     pub tags: Vec<(String, String)>,
     /// Keep it as the topic's retained message; an empty payload then clears it.
     pub retain: bool,
+    /// By what a repeat is known: it is answered with the first position, and not appended again.
+    pub once: Option<Once>,
+    /// Append only if this is the epoch of the topic's log.
+    pub expected_epoch: Option<u64>,
+}
+
+/// By what a repeat of a publication is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// A producer's number for it.
+    Producer {
+        /// The producer's name for itself, 1 to 64 bytes. The newest connection that publishes with it owns it.
+        id: Vec<u8>,
+        /// At least 1, rising, holes allowed; of one topic's message only.
+        sequence: u64,
+    },
+    /// A key of the topic, 1 to 128 bytes. The node forgets it after a while.
+    Key(Vec<u8>),
+}
+
+impl Once {
+    pub(super) fn as_wire(&self) -> Result<wire::native::Once<'_>, CommandError> {
+        let (bytes, bytes_max, sequence) = match self {
+            Once::Producer { id, sequence } => (id, PRODUCER_ID_BYTES_MAX, *sequence),
+            Once::Key(key) => (key, IDEMPOTENCY_KEY_BYTES_MAX, 1),
+        };
+        if bytes.is_empty() || bytes.len() > bytes_max || sequence == 0 {
+            return Err(CommandError::Once);
+        }
+        Ok(match self {
+            Once::Producer { id, sequence } => wire::native::Once::Producer(Producer {
+                id,
+                sequence: *sequence,
+            }),
+            Once::Key(key) => wire::native::Once::Key(key),
+        })
+    }
 }
 
 /// Which part of a topic's history to ask for.
@@ -72,6 +111,8 @@ pub enum CommandError {
     },
     /// The filter is subscribed already.
     AlreadySubscribed,
+    /// A producer's id or sequence, or a key, is out of its bounds: see [`Once`].
+    Once,
 }
 
 impl std::fmt::Display for CommandError {
@@ -88,6 +129,10 @@ impl std::fmt::Display for CommandError {
             CommandError::MessageTooLarge { bytes_max } => {
                 write!(f, "the server takes payloads up to {bytes_max} bytes")
             }
+            CommandError::Once => write!(
+                f,
+                "a producer has 1 to {PRODUCER_ID_BYTES_MAX} bytes and sequences from 1, a key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
+            ),
             CommandError::AlreadySubscribed => f.write_str("this filter is subscribed already"),
         }
     }

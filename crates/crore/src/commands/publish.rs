@@ -9,11 +9,11 @@ use super::messages::{event_sentence, parse_tag, position_text};
 use crate::exit::Ending;
 use crate::signals;
 use anyhow::{Context, anyhow};
-use client::{Pending, PublishOptions, Published, RequestError};
+use client::{Once, Pending, PublishOptions, Published, RequestError};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Publications under way at a time.
 const WINDOW_MAX: usize = 512;
@@ -34,6 +34,20 @@ pub struct Arguments {
     /// Keep it as the topic's retained message; an empty text removes the retained one.
     #[arg(long)]
     retain: bool,
+    /// Append it once only, known by this key of the topic: a repeat is answered with the first position. Of several lines
+    /// each but the first has its place behind the key. The server forgets a key after a while (5 minutes by default).
+    #[arg(long, value_name = "KEY", conflicts_with = "producer")]
+    idempotency_key: Option<String>,
+    /// Append it once only, known by this producer's sequence; the newest connection with this id fences older ones.
+    #[arg(long, value_name = "ID")]
+    producer: Option<String>,
+    /// Sequence of the message, or of the first line; each further line has the next one. Without it, microseconds since
+    /// 1970, so that it is higher the next time.
+    #[arg(long, value_name = "N", requires = "producer", value_parser = clap::value_parser!(u64).range(1..))]
+    sequence: Option<u64>,
+    /// Append only if this is the epoch of the topic's log.
+    #[arg(long, value_name = "EPOCH")]
+    expected_epoch: Option<u64>,
     /// Give up when no acknowledgement came for so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
@@ -66,16 +80,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         content_type: arguments.content_type.clone(),
         tags: arguments.tags.clone(),
         retain: arguments.retain,
+        once: None,
+        expected_epoch: arguments.expected_epoch,
     };
+    let mut names = Names::new(arguments);
     let mut window = Window {
         arguments,
         waiting: VecDeque::new(),
         count: 0,
         unknown_count: 0,
     };
-    let send = |payload: Vec<u8>, window: &mut Window<'_>| -> Result<(), Ending> {
+    let mut send = |payload: Vec<u8>, window: &mut Window<'_>| -> Result<(), Ending> {
+        let options = PublishOptions {
+            once: names.next(),
+            ..options.clone()
+        };
         let pending = client
-            .publish(&arguments.topic, payload, options.clone())
+            .publish(&arguments.topic, payload, options)
             .map_err(|error| anyhow!("{error}"))?;
         window.push(pending)
     };
@@ -102,6 +123,47 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     window.finish()?;
     client.close();
     Ok(())
+}
+
+/// By what repeats of the messages are known, one after the other.
+struct Names<'a> {
+    arguments: &'a Arguments,
+    first_sequence: u64,
+    count: u64,
+}
+
+impl Names<'_> {
+    fn new(arguments: &Arguments) -> Names<'_> {
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let first_sequence = arguments
+            .sequence
+            .unwrap_or((since_1970.as_micros() as u64).max(1));
+        Names {
+            arguments,
+            first_sequence,
+            count: 0,
+        }
+    }
+
+    fn next(&mut self) -> Option<Once> {
+        let place = self.count;
+        self.count += 1;
+        if let Some(id) = &self.arguments.producer {
+            return Some(Once::Producer {
+                id: id.clone().into_bytes(),
+                sequence: self.first_sequence.saturating_add(place),
+            });
+        }
+        let mut key = self.arguments.idempotency_key.clone()?.into_bytes();
+        if place > 0 {
+            // As the messages of an envelope have it over HTTP.
+            key.push(0);
+            key.extend_from_slice(place.to_string().as_bytes());
+        }
+        Some(Once::Key(key))
+    }
 }
 
 /// Publications under way, oldest first.
@@ -171,7 +233,12 @@ impl Window<'_> {
                         json!({"epoch": epoch, "offset": offset, "duplicate": published.duplicate});
                     writeln!(output, "{object}")?;
                 } else {
-                    writeln!(output, "{}", position_text(published.position))?;
+                    let note = if published.duplicate {
+                        " duplicate"
+                    } else {
+                        ""
+                    };
+                    writeln!(output, "{}{note}", position_text(published.position))?;
                 }
                 Ok(())
             }
