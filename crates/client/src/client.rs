@@ -17,8 +17,8 @@ use wire::native::Start;
 
 use crate::backoff::BackoffSettings;
 use crate::session::{
-    CommandError, Counters, Event, HistoryOptions, HistoryPage, PublishOptions, Published,
-    ServerError, Settings, SubscriptionId,
+    CommandError, Counters, Event, HistoryOptions, HistoryPage, PublishOptions, Published, Report,
+    ServerError, Settings, SubscribeOptions, SubscriptionId,
 };
 use crate::shell;
 use crate::url::{Endpoint, InvalidUrl};
@@ -157,8 +157,12 @@ pub(crate) enum Command {
     Subscribe {
         filter: String,
         start: Start<'static>,
-        fail_on_gap: bool,
+        options: SubscribeOptions,
         reply: Reply<SubscriptionId>,
+    },
+    Report {
+        subscription: SubscriptionId,
+        reply: Reply<Option<Report>>,
     },
     Unsubscribe(SubscriptionId),
     Publish {
@@ -232,11 +236,10 @@ impl Client {
         filter: &str,
         start: Start<'static>,
     ) -> Result<SubscriptionId, RequestError> {
-        self.subscribe_with(filter, start, false)
+        self.subscribe_with(filter, start, SubscribeOptions::default())
     }
 
-    /// As [`Client::subscribe`]; with `fail_on_gap` the server refuses a position that it cannot continue from, and
-    /// names the one to restart from, instead of announcing a gap.
+    /// As [`Client::subscribe`], with more to say.
     ///
     /// # Errors
     /// As [`Client::subscribe`].
@@ -244,14 +247,27 @@ impl Client {
         &self,
         filter: &str,
         start: Start<'static>,
-        fail_on_gap: bool,
+        options: SubscribeOptions,
     ) -> Result<SubscriptionId, RequestError> {
         let (reply, receiver) = mpsc::sync_channel(1);
         let filter = filter.to_owned();
         self.send(Command::Subscribe {
             filter,
             start,
-            fail_on_gap,
+            options,
+            reply,
+        })?;
+        Pending { receiver }.wait()
+    }
+
+    /// What is known of a subscription: complete so far, or what is missing. `None` for one that has ended.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn report(&self, subscription: SubscriptionId) -> Result<Option<Report>, RequestError> {
+        let (reply, receiver) = mpsc::sync_channel(1);
+        self.send(Command::Report {
+            subscription,
             reply,
         })?;
         Pending { receiver }.wait()

@@ -29,6 +29,7 @@
 
 pub mod backoff;
 mod client;
+pub mod cursors;
 pub mod proof;
 pub mod session;
 mod shell;
@@ -37,6 +38,7 @@ pub mod url;
 pub use client::{Client, ConnectError, Events, EventsError, Options, Pending, RequestError};
 pub use session::{
     CommandError, Event, GapCause, HistoryGap, HistoryOptions, HistoryPage, Message, Once,
-    PublishOptions, Published, Reason, ServerError, Settings, SubscriptionId,
+    PublishOptions, Published, Reason, Report, ReportedGap, ServerError, Settings,
+    SubscribeOptions, SubscriptionId,
 };
-pub use wire::native::{GapReason, Position, SkipReason, Start};
+pub use wire::native::{GapReason, PartitionPosition, Policy, Position, SkipReason, Start};

@@ -325,7 +325,9 @@ impl Shell {
             let wants_room = match &command {
                 Command::Publish { reply: None, .. } => !self.session.is_ready(),
                 Command::Publish { .. } | Command::History { .. } => !self.session.has_room(),
-                Command::Subscribe { .. } | Command::Unsubscribe(_) => false,
+                Command::Subscribe { .. } | Command::Unsubscribe(_) | Command::Report { .. } => {
+                    false
+                }
             };
             if wants_room {
                 self.held = Some(command);
@@ -341,11 +343,17 @@ impl Shell {
             Command::Subscribe {
                 filter,
                 start,
-                fail_on_gap,
+                options,
                 reply,
             } => {
-                let result = self.session.subscribe(&filter, start, fail_on_gap);
+                let result = self.session.subscribe(&filter, start, &options);
                 let _ = reply.try_send(result.map_err(RequestError::Invalid));
+            }
+            Command::Report {
+                subscription,
+                reply,
+            } => {
+                let _ = reply.try_send(Ok(self.session.report(subscription)));
             }
             Command::Unsubscribe(subscription) => self.session.unsubscribe(subscription),
             Command::Publish {

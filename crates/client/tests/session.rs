@@ -3,7 +3,7 @@
 mod support;
 
 use client::session::{Answer, CommandError, Event, PublishOptions, Reason, Session, Settings};
-use client::{GapCause, GapReason, Position, Start};
+use client::{GapCause, GapReason, Position, Start, SubscribeOptions};
 use support::{Conversation, EPOCH, Node};
 
 const ZERO: Position = Position {
@@ -86,7 +86,9 @@ fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 7);
     let mut seen = Seen::default();
-    session.subscribe("t", Start::Since(ZERO), false).unwrap();
+    session
+        .subscribe("t", Start::Since(ZERO), &SubscribeOptions::default())
+        .unwrap();
     for number in 0..3u8 {
         node.publish("t", &[number]);
         node.publish("other", b"");
@@ -169,7 +171,9 @@ fn chunking_changes_nothing() {
         for number in 0..20u8 {
             node.publish("t", &vec![number; usize::from(number) * 30]);
         }
-        session.subscribe("t", Start::Since(ZERO), false).unwrap();
+        session
+            .subscribe("t", Start::Since(ZERO), &SubscribeOptions::default())
+            .unwrap();
         conversation.receive(session.output(), &mut node);
         let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
         for chunk in input.chunks_mut(chunk_bytes) {
@@ -254,16 +258,20 @@ fn commands_that_cannot_be_sent() {
         session.publish("a", b"", &options, true),
         Err(CommandError::InflightFull)
     );
-    let id = session.subscribe("a", Start::Live, false).unwrap();
+    let id = session
+        .subscribe("a", Start::Live, &SubscribeOptions::default())
+        .unwrap();
     assert_eq!(
-        session.subscribe("a", Start::Live, false),
+        session.subscribe("a", Start::Live, &SubscribeOptions::default()),
         Err(CommandError::AlreadySubscribed)
     );
     session.unsubscribe(id);
-    session.subscribe("a", Start::Live, false).unwrap();
+    session
+        .subscribe("a", Start::Live, &SubscribeOptions::default())
+        .unwrap();
     assert!(
         session
-            .subscribe(&"x".repeat(256), Start::Live, false)
+            .subscribe(&"x".repeat(256), Start::Live, &SubscribeOptions::default())
             .is_err()
     );
 }
@@ -271,9 +279,16 @@ fn commands_that_cannot_be_sent() {
 #[test]
 fn filters_share_one_message_and_report_a_reconnect() {
     let (mut session, mut conversation, mut node) = connected();
-    let first = session.subscribe("a/#", Start::Live, false).unwrap();
-    let second = session.subscribe("+/b", Start::Live, false).unwrap();
-    let plain = session.subscribe("a/b", Start::Live, false).unwrap();
+    node.serves_filters = false;
+    let first = session
+        .subscribe("a/#", Start::Live, &SubscribeOptions::default())
+        .unwrap();
+    let second = session
+        .subscribe("+/b", Start::Live, &SubscribeOptions::default())
+        .unwrap();
+    let plain = session
+        .subscribe("a/b", Start::Live, &SubscribeOptions::default())
+        .unwrap();
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
     events(&mut session);
     let record = node.publish("a/b", b"x");
@@ -311,7 +326,9 @@ fn filters_share_one_message_and_report_a_reconnect() {
 fn a_new_epoch_at_the_same_offset() {
     use wire::native::{Beginning, Gap, PlainTopic, ServerFrame, Subscribed, SubscribedTo};
     let (mut session, mut conversation, mut node) = connected();
-    let topic = session.subscribe("t", Start::Live, false).unwrap();
+    let topic = session
+        .subscribe("t", Start::Live, &SubscribeOptions::default())
+        .unwrap();
     let mut grant = |session: &mut Session, epoch: Option<u64>, gap: bool, now_ms: u64| {
         if let Some(epoch) = epoch {
             let through = Position { epoch, offset: 0 };
@@ -381,8 +398,12 @@ fn a_new_epoch_at_the_same_offset() {
 fn refused_subscriptions_are_given_up_or_retried() {
     use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame, Unsubscribed};
     let (mut session, mut conversation, mut node) = connected();
-    let forbidden = session.subscribe("forbidden", Start::Live, false).unwrap();
-    let topic = session.subscribe("t", Start::Live, false).unwrap();
+    let forbidden = session
+        .subscribe("forbidden", Start::Live, &SubscribeOptions::default())
+        .unwrap();
+    let topic = session
+        .subscribe("t", Start::Live, &SubscribeOptions::default())
+        .unwrap();
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
     let told = events(&mut session);
     assert!(
@@ -505,7 +526,9 @@ fn random_bytes_never_panic() {
     let mut random = stdx::prng::Prng::new(4);
     for _ in 0..300 {
         let (mut session, mut conversation, mut node) = connected();
-        session.subscribe("t", Start::Live, false).unwrap();
+        session
+            .subscribe("t", Start::Live, &SubscribeOptions::default())
+            .unwrap();
         exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
         for _ in 0..20 {
             let mut payload = vec![0; random.below(40) as usize];

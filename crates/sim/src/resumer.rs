@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use client::session::{
     Answer, Event, GapCause, PublishOptions, Reason, Session, Settings, SubscriptionId,
 };
-use client::{Position, Start};
+use client::{Position, Start, SubscribeOptions};
 use std::collections::BTreeMap;
 use stdx::prng::Prng;
 
@@ -56,7 +56,10 @@ impl Resumer {
                         (Some(position), Start::Since(position))
                     }
                 };
-                if let Ok(id) = self.session.subscribe(name, start, false) {
+                if let Ok(id) = self
+                    .session
+                    .subscribe(name, start, &SubscribeOptions::default())
+                {
                     context.oracle.note(self.peer.id, || {
                         format!("subscribes {id:?} to {name} from {start:?}")
                     });

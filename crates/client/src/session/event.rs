@@ -23,6 +23,8 @@ pub struct Message {
     pub topic: Arc<str>,
     /// Its place in the log.
     pub position: Position,
+    /// The partition where it stands; told of messages for filters.
+    pub partition: Option<u32>,
     /// The topic has no record between this offset and the message's own.
     pub prev: u64,
     /// The body.
@@ -44,7 +46,8 @@ pub enum GapCause {
     Announced(GapReason),
     /// The proof found it: the server neither delivered nor announced what is missing.
     Unannounced,
-    /// A filter was subscribed anew after a reconnect; what was published meanwhile is not recovered.
+    /// A filter was subscribed anew after a reconnect, by a server that does not serve filters from positions: what was
+    /// published meanwhile is not recovered.
     Reconnected,
 }
 
@@ -182,13 +185,15 @@ pub enum Event {
     },
     /// A message.
     Message(Message),
-    /// Everything up to `position` was delivered or reported; live from here. Comes once after each
-    /// [`Event::Subscribed`] of a topic.
+    /// Everything up to `position` was delivered or reported; live from here. Comes at least once after each
+    /// [`Event::Subscribed`] of a topic, and for each partition of a filter that was replayed.
     CaughtUp {
         /// Which.
         subscription: SubscriptionId,
-        /// Its topic.
+        /// Its topic or filter.
         filter: Arc<str>,
+        /// The partition, for a filter.
+        partition: Option<u32>,
         /// The settled position.
         position: Position,
         /// No gap was reported since the connection began: nothing is missing since the cursor that was asked for.
@@ -200,9 +205,11 @@ pub enum Event {
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
-        /// The last settled position before the hole; unknown for filters.
+        /// The partition, for a filter; `None` if it may be any.
+        partition: Option<u32>,
+        /// The last settled position before the hole, if known.
         from: Option<Position>,
-        /// Everything up to and including this position is lost or unknown; unknown for filters.
+        /// Everything up to and including this position is lost or unknown, if known.
         to: Option<Position>,
         /// Who says so, and why.
         cause: GapCause,
@@ -213,6 +220,8 @@ pub enum Event {
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
+        /// The partition, for a filter.
+        partition: Option<u32>,
         /// Exclusive.
         from: u64,
         /// Inclusive.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use wire::Step;
 use wire::native::{
-    CaughtUp, ErrorFrame, FrameError, Gap, GoAway, HistoryPage as PageFrame,
+    CaughtUp, ErrorCode, ErrorFrame, FrameError, Gap, GoAway, HistoryPage as PageFrame,
     Message as MessageFrame, NamedMessage, Position, Published as PublishedFrame, Reference,
-    ServerFrame, Skipped, Subscribed, Unsubscribed, Welcome,
+    ServerFrame, Skipped, Subscribed, SubscribedTo, Unsubscribed, Welcome,
 };
 use wire::websocket::{CloseCode, Event as WebSocketEvent, Opcode, Role};
 
@@ -16,6 +16,7 @@ use super::event::{
     Answer, Event, GapCause, HistoryGap, HistoryPage, Published, Reason, ServerError,
     SubscriptionId,
 };
+use super::report::ReportedGap;
 use super::subscriptions::message_of;
 use super::{Limits, Phase, ReturnPlan, Session};
 use crate::proof::Verdict;
@@ -163,22 +164,15 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return; // unsubscribed meanwhile: the answer to that follows
         };
-        let was_granted = std::mem::replace(&mut subscription.was_granted, true);
         subscription.refusals = 0;
-        let filter = subscription.filter.clone();
-        let subscription_id = SubscriptionId(id);
-        let Some(plain) = frame.topic() else {
-            self.events.push_back(Event::Subscribed {
-                subscription: subscription_id,
-                filter: filter.clone(),
-                position: None,
-                replaying: false,
-            });
-            if was_granted {
-                self.report_gap(id, filter, None, None, GapCause::Reconnected);
-            }
-            return;
+        let plain = match frame.to {
+            SubscribedTo::Topic(plain) => plain,
+            SubscribedTo::Filter(partitions) => return self.filter_subscribed(id, partitions),
         };
+        let subscription_id = SubscriptionId(id);
+        let filter = subscription.filter.clone();
+        subscription.was_granted = true;
+        subscription.is_granted = true;
         let beginning = plain.beginning;
         subscription
             .proof
@@ -224,13 +218,7 @@ impl Session {
                         offset: to,
                         ..position
                     };
-                    self.report_gap(
-                        id,
-                        topic.clone(),
-                        Some(from),
-                        Some(to),
-                        GapCause::Unannounced,
-                    );
+                    self.report_unannounced(id, from, to);
                 }
                 self.tell_caught_up_if_due(id);
                 let named = NamedMessage {
@@ -244,27 +232,19 @@ impl Session {
                     payload: frame.payload,
                 };
                 self.counters.messages += 1;
+                if let Some(subscription) = self.subscriptions.get_mut(id) {
+                    subscription.report.messages += 1;
+                }
                 self.events
                     .push_back(Event::Message(message_of(&[id], topic, &named)));
             }
         }
     }
 
-    fn named_message(&mut self, frame: &NamedMessage<'_>) {
-        let matching = self.subscriptions.matching(frame.topic);
-        if matching.is_empty() {
-            self.counters.unexpected += 1;
-            return;
-        }
-        self.counters.messages += 1;
-        self.events.push_back(Event::Message(message_of(
-            &matching,
-            frame.topic.into(),
-            frame,
-        )));
-    }
-
     fn caught_up(&mut self, frame: &CaughtUp) {
+        if let Some(partition) = frame.partition {
+            return self.filter_caught_up(frame, partition);
+        }
         let id = frame.subscription;
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
@@ -277,13 +257,7 @@ impl Session {
                 offset: to,
                 ..position
             };
-            self.report_gap(
-                id,
-                filter.clone(),
-                Some(from),
-                Some(to),
-                GapCause::Unannounced,
-            );
+            self.report_unannounced(id, from, to);
         }
         self.tell_caught_up(id, filter, position);
     }
@@ -306,12 +280,16 @@ impl Session {
         self.events.push_back(Event::CaughtUp {
             subscription: SubscriptionId(id),
             filter,
+            partition: None,
             position,
             complete,
         });
     }
 
     fn gap(&mut self, frame: &Gap) {
+        if let Some(partition) = frame.partition {
+            return self.filter_gap(frame, partition);
+        }
         let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else {
             return;
         };
@@ -319,10 +297,13 @@ impl Session {
             epoch: frame.epoch,
             offset: frame.to,
         };
-        let from = subscription.proof.gap(to);
-        let filter = subscription.filter.clone();
-        let cause = GapCause::Announced(frame.reason);
-        self.report_gap(frame.subscription, filter, from, Some(to), cause);
+        let gap = ReportedGap {
+            partition: None,
+            from: subscription.proof.gap(to),
+            to: Some(to),
+            cause: GapCause::Announced(frame.reason),
+        };
+        self.report_gap(frame.subscription, gap);
         self.tell_caught_up_if_due(frame.subscription);
     }
 
@@ -335,44 +316,48 @@ impl Session {
             && let Some((from, to)) = subscription.proof.skipped(frame.from, frame.through)
         {
             let to = Position { offset: to, ..from };
-            let cause = GapCause::Unannounced;
-            self.report_gap(
-                frame.subscription,
-                filter.clone(),
-                Some(from),
-                Some(to),
-                cause,
-            );
+            self.report_unannounced(frame.subscription, from, to);
+        }
+        self.filter_skipped(frame);
+        if let Some(subscription) = self.subscriptions.get_mut(frame.subscription) {
+            subscription.report.skips += 1;
         }
         self.counters.skipped += 1;
         self.events.push_back(Event::Skipped {
             subscription: SubscriptionId(frame.subscription),
             filter,
+            partition: frame.partition.map(|of| of.partition),
             from: frame.from,
             through: frame.through,
             reason: frame.reason,
         });
     }
 
-    fn report_gap(
-        &mut self,
-        id: u32,
-        filter: Arc<str>,
-        from: Option<Position>,
-        to: Option<Position>,
-        cause: GapCause,
-    ) {
-        if let Some(subscription) = self.subscriptions.get_mut(id) {
-            subscription.complete = false;
-        }
+    /// What the proof found, of a topic.
+    fn report_unannounced(&mut self, id: u32, from: Position, to: Position) {
+        let gap = ReportedGap {
+            partition: None,
+            from: Some(from),
+            to: Some(to),
+            cause: GapCause::Unannounced,
+        };
+        self.report_gap(id, gap);
+    }
+
+    pub(super) fn report_gap(&mut self, id: u32, gap: ReportedGap) {
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
+        subscription.complete = false;
+        subscription.report.note_gap(gap);
         self.counters.gaps += 1;
-        let subscription = SubscriptionId(id);
         self.events.push_back(Event::Gap {
-            subscription,
-            filter,
-            from,
-            to,
-            cause,
+            subscription: SubscriptionId(id),
+            filter: subscription.filter.clone(),
+            partition: gap.partition,
+            from: gap.from,
+            to: gap.to,
+            cause: gap.cause,
         });
     }
 
@@ -461,6 +446,11 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
+        subscription.is_granted = false;
+        let unsupported_start = u32::from(ErrorCode::UnsupportedStart.number());
+        if error.code == unsupported_start && !subscription.cursors.is_empty() {
+            return self.subscribe_filter_blind(id);
+        }
         if error.temporary {
             let delay_ms = (RETRY_MS << subscription.refusals.min(6)).min(RETRY_MS_MAX);
             subscription.refusals += 1;

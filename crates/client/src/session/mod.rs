@@ -9,8 +9,10 @@
 //! [`Reason`], never in a panic; buffers are bounded by [`Settings`].
 
 mod event;
+mod filters;
 mod handshake;
 mod inbound;
+mod report;
 mod settings;
 mod subscriptions;
 
@@ -18,12 +20,15 @@ use std::collections::VecDeque;
 
 use stdx::prng::Prng;
 use wire::native::{
-    Attributes, ClientFrame, Hello, History, Position, Start, Subscribe, TOPIC_BYTES_MAX, Tag,
-    Unsubscribe, encode_publish_head,
+    Attributes, ClientFrame, Hello, History, PartitionPosition, Position, Start, Subscribe,
+    TOPIC_BYTES_MAX, Tag, Unsubscribe, encode_publish_head,
 };
 use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
 
-pub use settings::{CommandError, HistoryOptions, Once, PublishOptions, ReturnPlan, Settings};
+pub use report::{GAPS_KEPT_MAX, Report, ReportedGap};
+pub use settings::{
+    CommandError, HistoryOptions, Once, PublishOptions, ReturnPlan, Settings, SubscribeOptions,
+};
 pub use subscriptions::filter_matches;
 
 pub use event::{
@@ -34,6 +39,9 @@ use subscriptions::Subscriptions;
 
 /// Bytes of SUBSCRIBE items that go into one frame.
 const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
+
+/// About what the position of one partition takes in an item.
+const CURSOR_BYTES: usize = 16;
 
 /// What a silent server is granted beyond the ping interval.
 const SILENCE_MARGIN_MS: u64 = 10_000;
@@ -164,12 +172,12 @@ impl Session {
         &mut self,
         filter: &str,
         start: Start<'static>,
-        fail_on_gap: bool,
+        options: &SubscribeOptions,
     ) -> Result<SubscriptionId, CommandError> {
         check_length(filter)?;
         let id = self
             .subscriptions
-            .add(filter, start, fail_on_gap)
+            .add(filter, start, options)
             .ok_or(CommandError::AlreadySubscribed)?;
         if matches!(self.phase, Phase::Greeting | Phase::Ready) {
             self.send_subscribe(&[id]);
@@ -381,6 +389,22 @@ impl Session {
         self.subscriptions.get(subscription.0)?.proof.cursor()
     }
 
+    /// The cursors of a subscription to a filter: what to resume from in another run.
+    pub fn cursors(&self, subscription: SubscriptionId) -> Vec<PartitionPosition> {
+        let subscription = self.subscriptions.get(subscription.0);
+        subscription.map_or_else(Vec::new, |subscription| subscription.cursors.positions())
+    }
+
+    /// What is known of a subscription: complete so far, or what is missing.
+    pub fn report(&self, subscription: SubscriptionId) -> Option<Report> {
+        let subscription = self.subscriptions.get(subscription.0)?;
+        Some(Report {
+            position: subscription.proof.cursor(),
+            positions: subscription.cursors.positions(),
+            ..subscription.report.clone()
+        })
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -422,15 +446,19 @@ impl Session {
     }
 
     fn send_subscribe(&mut self, ids: &[u32]) {
+        let asked: Vec<(u32, Vec<PartitionPosition>)> = ids
+            .iter()
+            .filter_map(|id| Some((*id, self.subscriptions.get(*id)?.cursors.positions())))
+            .collect();
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let mut items = Vec::new();
         let mut bytes = 0;
-        for (place, id) in ids.iter().enumerate() {
+        for (place, (id, cursors)) in asked.iter().enumerate() {
             if let Some(subscription) = self.subscriptions.get(*id) {
-                items.push(subscription.item(*id));
-                bytes += subscription.filter.len() + 32;
+                items.push(subscription.item(*id, cursors));
+                bytes += subscription.filter.len() + 32 + cursors.len() * CURSOR_BYTES;
             }
-            if !items.is_empty() && (bytes >= SUBSCRIBE_FRAME_BYTES || place + 1 == ids.len()) {
+            if !items.is_empty() && (bytes >= SUBSCRIBE_FRAME_BYTES || place + 1 == asked.len()) {
                 let mut frame = Vec::with_capacity(bytes);
                 ClientFrame::Subscribe(Subscribe {
                     items: items.as_slice().into(),

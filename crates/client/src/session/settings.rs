@@ -3,7 +3,8 @@
 //! Place: the session's interface. Pure data.
 
 use wire::native::{
-    IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, Position, Producer, TOPIC_BYTES_MAX,
+    IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, PartitionPosition, Policy, Position,
+    Producer, TOPIC_BYTES_MAX,
 };
 
 /// How a session behaves.
@@ -34,6 +35,18 @@ impl Default for Settings {
             handshake_timeout_ms: 10_000,
         }
     }
+}
+
+/// How to subscribe, beside from where on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscribeOptions {
+    /// The server refuses a position that it cannot continue from, and names the one to restart from, instead of
+    /// announcing a gap.
+    pub fail_on_gap: bool,
+    /// What the server does when we do not keep up; without it, what the topic's rule says.
+    pub policy: Option<Policy>,
+    /// For a filter: go on behind these positions, as an earlier run left them; other partitions begin live.
+    pub cursors: Vec<PartitionPosition>,
 }
 
 /// What to publish beside topic and payload.

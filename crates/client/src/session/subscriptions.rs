@@ -5,9 +5,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use wire::native::{Position, Start, SubscribeItem, SubscribeRequest};
+use wire::native::{PartitionPosition, Policy, Position, Start, SubscribeItem, SubscribeRequest};
 
 use super::event::{Message, SubscriptionId};
+use super::report::Report;
+use super::settings::SubscribeOptions;
+use crate::cursors::Cursors;
 use crate::proof::{Proof, Verdict};
 
 /// One subscription.
@@ -16,7 +19,14 @@ pub(super) struct Subscription {
     pub(super) filter: Arc<str>,
     pub(super) start: Start<'static>,
     pub(super) fail_on_gap: bool,
+    pub(super) policy: Option<Policy>,
+    /// Of a plain topic.
     pub(super) proof: Proof,
+    /// Of a filter.
+    pub(super) cursors: Cursors,
+    pub(super) report: Report,
+    /// It holds on the present connection.
+    pub(super) is_granted: bool,
     /// It has been granted once, so that a filter's new grant means a possible hole.
     pub(super) was_granted: bool,
     /// No gap since the present connection began.
@@ -66,7 +76,7 @@ impl Subscriptions {
         &mut self,
         filter: &str,
         start: Start<'static>,
-        fail_on_gap: bool,
+        options: &SubscribeOptions,
     ) -> Option<u32> {
         let filter: Arc<str> = filter.into();
         if self.by_filter.contains_key(&filter) {
@@ -81,10 +91,14 @@ impl Subscriptions {
         self.by_id.insert(
             self.last_id,
             Subscription {
+                report: Report::new(filter.clone()),
                 filter,
                 start,
-                fail_on_gap,
+                fail_on_gap: options.fail_on_gap,
+                policy: options.policy,
                 proof,
+                cursors: Cursors::resume_at(&options.cursors),
+                is_granted: false,
                 was_granted: false,
                 complete: true,
                 alias: None,
@@ -155,7 +169,9 @@ impl Subscriptions {
             subscription.complete = true;
             subscription.retry_at_ms = None;
             subscription.caught_up_due = false;
+            subscription.is_granted = false;
             subscription.proof.connection_lost();
+            subscription.cursors.connection_lost();
         }
     }
 
@@ -188,10 +204,15 @@ impl Subscriptions {
 }
 
 impl Subscription {
-    /// What to ask the server for now: from the cursor on where there is one.
-    pub(super) fn item(&self, id: u32) -> SubscribeItem<'_> {
+    /// What to ask the server for now: from the cursor on where there is one. `cursors` are those of a filter.
+    pub(super) fn item<'a>(
+        &'a self,
+        id: u32,
+        cursors: &'a [PartitionPosition],
+    ) -> SubscribeItem<'a> {
         let start = match self.proof.cursor() {
             Some(position) => Start::Since(position),
+            None if !cursors.is_empty() => Start::SinceEach(cursors.into()),
             None if self.was_granted => Start::Live,
             None => self.start,
         };
@@ -199,6 +220,7 @@ impl Subscription {
             id,
             SubscribeRequest {
                 fail_on_gap: self.fail_on_gap,
+                policy: self.policy,
                 ..SubscribeRequest::new(&self.filter, start)
             },
         )
@@ -226,6 +248,7 @@ pub(super) fn message_of(
             .collect(),
         topic,
         position: message.position,
+        partition: None,
         prev: message.prev,
         payload: message.payload.to_vec(),
         content_type: message.attributes.content_type.map(str::to_owned),

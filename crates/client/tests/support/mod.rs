@@ -9,8 +9,9 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
     Attributes, Beginning, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway,
-    HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PlainTopic, Position, Published,
-    Reference, Retained, ServerFrame, Start, Subscribed, SubscribedTo, Unsubscribed, Welcome,
+    HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PartitionBeginning, PlainTopic,
+    Policy, Position, Published, Reference, Retained, ServerFrame, Start, Subscribed, SubscribedTo,
+    Unsubscribed, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, Event, Opcode, Role, frame};
@@ -37,6 +38,8 @@ pub struct Node {
     pub ping_interval_s: u32,
     /// Publishes are appended and not answered.
     pub is_mute: bool,
+    /// Filters have positions here.
+    pub serves_filters: bool,
     /// Offsets by sequence, of each producer on each topic.
     pub producers: BTreeMap<(Vec<u8>, String), BTreeMap<u64, u64>>,
 }
@@ -50,6 +53,7 @@ impl Default for Node {
             evicted_through: 0,
             ping_interval_s: 25,
             is_mute: false,
+            serves_filters: true,
             producers: BTreeMap::new(),
         }
     }
@@ -95,6 +99,26 @@ pub struct Conversation {
     /// The client has closed with this code.
     pub closed: Option<u16>,
     pub pongs: Vec<u64>,
+    /// What was asked for with each subscription.
+    pub policies: Vec<Option<Policy>>,
+}
+
+/// Passes bytes until nobody has anything to say.
+pub fn exchange_all(
+    session: &mut client::session::Session,
+    conversation: &mut Conversation,
+    node: &mut Node,
+) {
+    loop {
+        let output = session.output().to_vec();
+        session.written(output.len());
+        conversation.receive(&output, node);
+        let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
+        if input.is_empty() {
+            return;
+        }
+        session.receive(&mut input, 0).expect("a good connection");
+    }
 }
 
 impl Conversation {
@@ -169,6 +193,7 @@ impl Conversation {
             ClientFrame::Subscribe(subscribe) => {
                 for item in subscribe.items {
                     let request = item.request.expect("a valid item");
+                    self.policies.push(request.policy);
                     self.subscribe(item.subscription, request.filter, request.start, node);
                 }
             }
@@ -265,12 +290,7 @@ impl Conversation {
             )));
         }
         if filter.contains(['+', '#']) {
-            self.filters.push((subscription, filter.to_owned()));
-            let answer = Subscribed {
-                subscription,
-                to: SubscribedTo::Filter(List::default()),
-            };
-            return self.send(&ServerFrame::Subscribed(answer));
+            return self.subscribe_filter(subscription, filter, start, node);
         }
         let alias = self.aliases.len() as u32 + 1;
         self.aliases
@@ -347,6 +367,86 @@ impl Conversation {
         }
     }
 
+    /// The node has one partition, number 0.
+    fn subscribe_filter(&mut self, subscription: u32, filter: &str, start: Start<'_>, node: &Node) {
+        let asked = match start {
+            Start::SinceEach(_) if !node.serves_filters => {
+                let reference = Reference::Subscription(subscription);
+                let error = ErrorFrame::new(reference, ErrorCode::UnsupportedStart);
+                return self.send(&ServerFrame::Error(error));
+            }
+            Start::SinceEach(positions) => positions
+                .iter()
+                .find(|at| at.partition == 0)
+                .map(|at| at.position),
+            _ => None,
+        };
+        self.filters.push((subscription, filter.to_owned()));
+        let gap = match asked {
+            Some(at) if at.epoch != node.epoch => Some((0, GapReason::UnknownEpoch)),
+            Some(at) if at.offset < node.evicted_through => Some((at.offset, GapReason::Evicted)),
+            _ => None,
+        };
+        let offset = match (asked, gap) {
+            (Some(_), Some(_)) => node.evicted_through,
+            (Some(at), None) => at.offset,
+            (None, _) => node.head,
+        };
+        let (epoch, replaying) = (node.epoch, asked.is_some());
+        let partitions = [PartitionBeginning {
+            partition: 0,
+            beginning: Beginning {
+                through: Position { epoch, offset },
+                replaying,
+                continued: replaying && gap.is_none(),
+            },
+        }];
+        let to = match node.serves_filters {
+            true => SubscribedTo::Filter((&partitions).into()),
+            false => SubscribedTo::Filter(List::default()),
+        };
+        self.send(&ServerFrame::Subscribed(Subscribed { subscription, to }));
+        if let Some((from, reason)) = gap {
+            self.send(&ServerFrame::Gap(Gap {
+                subscription,
+                partition: Some(0),
+                epoch,
+                from,
+                to: offset,
+                reason,
+            }));
+        }
+        if !replaying {
+            return;
+        }
+        for record in &node.records {
+            if record.offset > offset && client::session::filter_matches(filter, &record.topic) {
+                self.send_named(record, node, Some(subscription));
+            }
+        }
+        self.send(&ServerFrame::CaughtUp(CaughtUp {
+            subscription,
+            partition: Some(0),
+            through: node.head,
+        }));
+    }
+
+    fn send_named(&mut self, record: &Record, node: &Node, subscription: Option<u32>) {
+        self.send(&ServerFrame::NamedMessage(NamedMessage {
+            topic: &record.topic,
+            partition: 0,
+            position: Position {
+                epoch: node.epoch,
+                offset: record.offset,
+            },
+            prev: record.prev,
+            retained: Retained::No,
+            subscription,
+            attributes: Attributes::default(),
+            payload: &record.payload,
+        }));
+    }
+
     /// Delivers a record that was just published.
     pub fn deliver(&mut self, record: &Record, node: &Node) {
         if let Some((_, alias)) = self.aliases.get(&record.topic).copied() {
@@ -355,19 +455,7 @@ impl Conversation {
         let matches =
             |(_, filter): &(u32, String)| client::session::filter_matches(filter, &record.topic);
         if self.filters.iter().any(matches) {
-            self.send(&ServerFrame::NamedMessage(NamedMessage {
-                topic: &record.topic,
-                partition: 0,
-                position: Position {
-                    epoch: node.epoch,
-                    offset: record.offset,
-                },
-                prev: record.prev,
-                retained: Retained::No,
-                subscription: None,
-                attributes: Attributes::default(),
-                payload: &record.payload,
-            }));
+            self.send_named(record, node, None);
         }
     }
 

@@ -76,30 +76,36 @@ pub fn event_json(event: &Event) -> Value {
         }
         Event::CaughtUp {
             filter,
+            partition,
             position: place,
             complete,
             ..
-        } => {
-            json!({"event": "caught_up", "filter": **filter, "position": position_text(*place), "complete": complete})
-        }
+        } => with_partition(
+            json!({"event": "caught_up", "filter": **filter, "position": position_text(*place), "complete": complete}),
+            *partition,
+        ),
         Event::Gap {
             filter,
+            partition,
             from,
             to,
             cause,
             ..
-        } => {
-            json!({"event": "gap", "filter": **filter, "from": position(from), "to": position(to), "cause": cause_word(*cause)})
-        }
+        } => with_partition(
+            json!({"event": "gap", "filter": **filter, "from": position(from), "to": position(to), "cause": cause_word(*cause)}),
+            *partition,
+        ),
         Event::Skipped {
             filter,
+            partition,
             from,
             through,
             reason,
             ..
-        } => {
-            json!({"event": "skipped", "filter": **filter, "from": from, "through": through, "reason": skip_word(*reason)})
-        }
+        } => with_partition(
+            json!({"event": "skipped", "filter": **filter, "from": from, "through": through, "reason": skip_word(*reason)}),
+            *partition,
+        ),
         Event::Unsubscribed { filter, error, .. } => {
             let error = error
                 .as_ref()
@@ -123,6 +129,14 @@ pub fn event_json(event: &Event) -> Value {
             json!({"event": "disconnected", "reason": reason.to_string(), "retry_in_ms": retry_in_ms})
         }
     }
+}
+
+/// What is told of a filter belongs to one of its partitions.
+fn with_partition(mut object: Value, partition: Option<u32>) -> Value {
+    if let Some(partition) = partition {
+        object["partition"] = partition.into();
+    }
+    object
 }
 
 /// What a person should know of an event; `None` for what goes as it should.
@@ -331,6 +345,7 @@ mod tests {
                 epoch: 7,
                 offset: 3,
             },
+            partition: None,
             prev: 1,
             payload: payload.to_vec(),
             content_type: Some("text/plain".into()),
@@ -361,9 +376,10 @@ mod tests {
                    "content_type": "text/plain", "tags": {"k": "v"}})
         );
         assert_eq!(message_json(&message(b"\xff"))["b64data"], "/w==");
-        let gap = Event::Gap {
+        let gap = |partition| Event::Gap {
             subscription: client::SubscriptionId(1),
             filter: "a".into(),
+            partition,
             from: None,
             to: Some(Position {
                 epoch: 7,
@@ -372,10 +388,11 @@ mod tests {
             cause: GapCause::Announced(GapReason::Evicted),
         };
         assert_eq!(
-            event_json(&gap),
+            event_json(&gap(None)),
             json!({"event": "gap", "filter": "a", "from": null, "to": "7:9", "cause": "evicted"})
         );
-        let sentence = event_sentence(&gap).unwrap();
+        assert_eq!(event_json(&gap(Some(3)))["partition"], 3);
+        let sentence = event_sentence(&gap(None)).unwrap();
         assert_eq!(
             sentence,
             "gap: a: messages after an unknown position up to 7:9 are lost (evicted)"

@@ -1,0 +1,161 @@
+//! Subscriptions to filters: what the server says of their partitions.
+//!
+//! Place: from the frames to the events, beside `inbound`, which has the plain topics. Which message is for which filter,
+//! and which was settled before, is decided by [`crate::cursors`].
+
+use wire::native::{CaughtUp, Gap, List, NamedMessage, PartitionBeginning, Position, Skipped};
+
+use super::Session;
+use super::event::{Event, GapCause, SubscriptionId};
+use super::report::ReportedGap;
+use super::subscriptions::message_of;
+use crate::cursors::Arrival;
+
+impl Session {
+    /// A filter holds, or begins anew in these partitions.
+    pub(super) fn filter_subscribed(&mut self, id: u32, partitions: List<'_, PartitionBeginning>) {
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
+        let is_again = std::mem::replace(&mut subscription.is_granted, true);
+        let was_granted = std::mem::replace(&mut subscription.was_granted, true);
+        let is_blind = !is_again && was_granted && subscription.cursors.is_empty();
+        let mut replaying = false;
+        for PartitionBeginning {
+            partition,
+            beginning,
+        } in partitions
+        {
+            replaying |= beginning.replaying;
+            subscription.cursors.subscribed(partition, &beginning);
+        }
+        if is_again {
+            return; // it lags, and is fed from the log: the application sees messages in order
+        }
+        let filter = subscription.filter.clone();
+        self.events.push_back(Event::Subscribed {
+            subscription: SubscriptionId(id),
+            filter,
+            position: None,
+            replaying,
+        });
+        if is_blind {
+            let gap = ReportedGap {
+                partition: None,
+                from: None,
+                to: None,
+                cause: GapCause::Reconnected,
+            };
+            self.report_gap(id, gap);
+        }
+    }
+
+    pub(super) fn named_message(&mut self, frame: &NamedMessage<'_>) {
+        let matching = match frame.subscription {
+            Some(id) => self.subscriptions.get(id).map(|_| id).into_iter().collect(),
+            None => self.subscriptions.matching(frame.topic),
+        };
+        let mut taken = Vec::with_capacity(matching.len());
+        let mut was_settled = false;
+        for id in &matching {
+            let Some(subscription) = self.subscriptions.get_mut(*id) else {
+                continue;
+            };
+            let is_replay = frame.subscription.is_some();
+            let arrival = subscription
+                .cursors
+                .message(frame.partition, frame.position, is_replay);
+            match arrival {
+                Arrival::New => {}
+                Arrival::NewEpoch { from } => {
+                    let gap = ReportedGap {
+                        partition: Some(frame.partition),
+                        from: Some(from),
+                        to: Some(Position {
+                            offset: frame.prev,
+                            ..frame.position
+                        }),
+                        cause: GapCause::Unannounced,
+                    };
+                    self.report_gap(*id, gap);
+                }
+                Arrival::Settled => {
+                    was_settled = true;
+                    continue;
+                }
+                Arrival::NotOurs => continue,
+            }
+            taken.push(*id);
+        }
+        if taken.is_empty() {
+            self.counters.duplicates += u64::from(was_settled);
+            self.counters.unexpected += u64::from(matching.is_empty());
+            return;
+        }
+        for id in &taken {
+            if let Some(subscription) = self.subscriptions.get_mut(*id) {
+                subscription.report.messages += 1;
+            }
+        }
+        self.counters.messages += 1;
+        let mut message = message_of(&taken, frame.topic.into(), frame);
+        message.partition = Some(frame.partition);
+        self.events.push_back(Event::Message(message));
+    }
+
+    pub(super) fn filter_caught_up(&mut self, frame: &CaughtUp, partition: u32) {
+        let id = frame.subscription;
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
+        let Some(position) = subscription.cursors.caught_up(partition, frame.through) else {
+            return; // nothing was ever said of this partition
+        };
+        let event = Event::CaughtUp {
+            subscription: SubscriptionId(id),
+            filter: subscription.filter.clone(),
+            partition: Some(partition),
+            position,
+            complete: subscription.complete,
+        };
+        self.events.push_back(event);
+    }
+
+    pub(super) fn filter_gap(&mut self, frame: &Gap, partition: u32) {
+        let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else {
+            return;
+        };
+        let to = Position {
+            epoch: frame.epoch,
+            offset: frame.to,
+        };
+        let gap = ReportedGap {
+            partition: Some(partition),
+            from: subscription.cursors.gap(partition, to),
+            to: Some(to),
+            cause: GapCause::Announced(frame.reason),
+        };
+        self.report_gap(frame.subscription, gap);
+    }
+
+    /// Only the cursor: the event is told as for a topic.
+    pub(super) fn filter_skipped(&mut self, frame: &Skipped) {
+        let Some(of) = frame.partition else { return };
+        if let Some(subscription) = self.subscriptions.get_mut(frame.subscription) {
+            let through = Position {
+                epoch: of.epoch,
+                offset: frame.through,
+            };
+            subscription.cursors.skipped(of.partition, through);
+        }
+    }
+
+    /// The server cannot serve filters from positions: the filter begins live, and that is told as a gap.
+    pub(super) fn subscribe_filter_blind(&mut self, id: u32) {
+        if let Some(subscription) = self.subscriptions.get_mut(id) {
+            subscription.cursors.clear();
+            subscription.was_granted = true;
+            self.send_subscribe(&[id]);
+        }
+    }
+}
