@@ -14,6 +14,8 @@ use stdx::hash::Seed;
 const ROUNDS: usize = 5;
 const PARTITIONS: u32 = 64;
 const TOPICS: u64 = 1_000;
+/// What ends a batch in the store: the bare loop writes as many bytes.
+const MARK_BYTES: usize = 88;
 const SEGMENT_BYTES: u64 = 64 << 20;
 
 fn main() {
@@ -28,7 +30,7 @@ fn main() {
     for round in 0..ROUNDS {
         let mut bare = Bare::new(
             &directory.join(format!("bare-{round}")),
-            record_bytes * batch_records,
+            record_bytes * batch_records + MARK_BYTES,
         );
         let mut durable = Durable::new(
             &directory.join(format!("store-{round}")),

@@ -10,7 +10,7 @@
 //! 32  created_ms        u64
 //! 40  previous          u64      number of the segment before; 0: none
 //! 48  previous_bytes    u64      bytes of that one which count; what is behind was refused
-//! 56  reserved          u32      0
+//! 56  begun_bytes       u32      bytes of this file that were synced before it got its name: the head and what follows it
 //! 60  crc32c            u32      over bytes 0..60 and the heads
 //! 64  heads             u64 for each partition: the greatest offset before this segment, 0: none
 //! ```
@@ -51,6 +51,7 @@ pub(super) struct SegmentHead {
     pub created_ms: u64,
     pub previous: u64,
     pub previous_bytes: u64,
+    pub begun_bytes: u32,
     pub heads: Vec<u64>,
 }
 
@@ -79,7 +80,7 @@ impl SegmentHead {
             self.created_ms,
             self.previous,
             self.previous_bytes,
-            0, // reserved and the place of the checksum
+            self.begun_bytes.into(), // and the place of the checksum
         ] {
             out.extend_from_slice(&field.to_le_bytes());
         }
@@ -109,6 +110,7 @@ impl SegmentHead {
             created_ms: u64_at(bytes, 32),
             previous: u64_at(bytes, 40),
             previous_bytes: u64_at(bytes, 48),
+            begun_bytes: u32_at(bytes, 56),
             heads: (0..partitions_count as usize)
                 .map(|partition| u64_at(bytes, HEAD_FIXED_BYTES + 8 * partition))
                 .collect(),

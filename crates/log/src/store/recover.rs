@@ -264,13 +264,16 @@ impl<D: Disk> Store<D> {
             None => {
                 // Where the segment behind it is lost, its end may have a batch that was written once more there.
                 scan.limits = next_heads.unwrap_or_default().to_vec();
-                let (proven, end) = find_end(&bytes, sequence, head.bytes());
+                let (proven, end) = find_end(&bytes, &head);
                 findings.torn_bytes += (bytes.len() as u64).saturating_sub(end);
                 scan.take(
                     &bytes[..(proven as usize).min(bytes.len())],
                     sequence,
                     head.bytes(),
                 );
+                if (bytes.len() as u64) < proven {
+                    scan.damage(bytes.len() as u64, proven);
+                }
                 let before = (is_newest && end > proven).then(|| scan.clone());
                 scan.take(&bytes[..(end as usize).min(bytes.len())], sequence, proven);
                 scan.finish(next_heads);
@@ -449,6 +452,7 @@ fn load<D: Disk>(
             previous: store.segments.back().map_or(0, |last| last.head.sequence),
             // An index may keep this head.
             previous_bytes: store.segments.back().map_or(0, |last| last.valid_bytes),
+            begun_bytes: 0,
             heads: store.heads.clone(),
         });
         let mut lost = Vec::new();
@@ -489,8 +493,10 @@ fn load<D: Disk>(
 }
 
 /// What of the newest segment was certainly synced, and where its last whole batch ends.
-fn find_end(bytes: &[u8], sequence: u64, start: u64) -> (u64, u64) {
-    let (mut proven, mut end, mut last_damage) = (start, start, 0);
+fn find_end(bytes: &[u8], head: &SegmentHead) -> (u64, u64) {
+    let (start, sequence) = (head.bytes(), head.sequence);
+    let mut proven = start.max(head.begun_bytes.into());
+    let (mut end, mut last_damage) = (proven, 0);
     for (_, after, item) in Walk::new(bytes, sequence, start) {
         match item {
             Item::Mark(mark) => {

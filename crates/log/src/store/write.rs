@@ -300,12 +300,13 @@ impl<D: Disk> Store<D> {
         let last = self.segments.back();
         let carry = self.carry.as_ref();
         let valid_bytes = last.map_or(0, |last| last.valid_bytes);
-        let head = SegmentHead {
+        let mut head = SegmentHead {
             sequence,
             epoch: self.epochs.present(),
             created_ms: now_ms,
             previous: last.map_or(0, |last| last.head.sequence),
             previous_bytes: carry.map_or(valid_bytes, |carry| carry.from),
+            begun_bytes: 0,
             heads: carry.map_or(&self.heads, |carry| &carry.heads).clone(),
         };
         let mut index = MemoryIndex::new(self.settings.partitions_count, self.settings.hash_seed);
@@ -315,6 +316,10 @@ impl<D: Disk> Store<D> {
             let pieces = carried(carry, last);
             self.batch.encode(&mut index, (sequence, 0), pieces);
         }
+        head.begun_bytes = self.batch.bytes.len() as u32; // a batch has its bound
+        let mut encoded = Vec::new();
+        head.encode(&mut encoded);
+        self.batch.bytes[..encoded.len()].copy_from_slice(&encoded);
         let file = match self.create_segment(sequence) {
             Ok(file) => file,
             Err(error) => {
