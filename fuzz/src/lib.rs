@@ -11,6 +11,7 @@ mod http;
 mod native;
 pub mod seeds;
 mod shard;
+mod store;
 mod websocket;
 
 // The property tests of `wire` drive the decoders in the same way.
@@ -20,6 +21,7 @@ mod drive;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
 pub use native::{native_client_frame, native_server_frame};
 pub use shard::shard;
+pub use store::{store_index, store_segment};
 pub use websocket::{websocket_frame, websocket_handshake, websocket_message};
 
 /// A target: takes any bytes, panics when a promise is broken.
@@ -43,6 +45,8 @@ pub const TARGETS: &[(&str, Target)] = targets![
     native_client_frame,
     native_server_frame,
     shard,
+    store_index,
+    store_segment,
 ];
 
 /// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.

@@ -18,6 +18,8 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),
         "native_server_frame" => vectors(include_str!("../../spec/vectors/server_frames.json")),
         "shard" => conversations(),
+        "store_index" => crate::store::template_bytes(true),
+        "store_segment" => crate::store::template_bytes(false),
         _ => Vec::new(),
     };
     let name = |at| format!("seed-{at:02}");

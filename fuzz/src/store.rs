@@ -1,0 +1,168 @@
+//! The durable store over files of arbitrary bytes.
+//!
+//! Asserted: whatever lies in its directory, opening, reading and verifying never panic; if the log opens, it takes a
+//! batch, and finds it again.
+
+use log::store::hostile::HostileDisk;
+use log::store::{Append, ScanQuery, StartQuery, Store, StoreSettings};
+use log::{PageLimits, RecordView};
+use stdx::hash::Seed;
+
+const PARTITIONS: u32 = 2;
+const SEGMENT: &str = "0000000000000001.log";
+const INDEX: &str = "0000000000000001.idx";
+const ALL: PageLimits = PageLimits {
+    records_max: 1_000,
+    bytes_max: 1 << 20,
+};
+
+/// A segment of arbitrary bytes; and one whose head is whole, with arbitrary batches.
+pub fn store_segment(data: &[u8]) {
+    let disk = template();
+    disk.put(SEGMENT, data);
+    disk.erase(INDEX);
+    drive(&disk);
+    let disk = template();
+    let head = disk.bytes_of(SEGMENT).unwrap_or_default();
+    let head = &head[..head.len().min(64 + 8 * PARTITIONS as usize)];
+    disk.put(SEGMENT, &[head, data].concat());
+    disk.erase(INDEX);
+    drive(&disk);
+}
+
+/// An index, and a file of epochs, of arbitrary bytes beside a whole segment.
+pub fn store_index(data: &[u8]) {
+    let disk = template();
+    disk.put(INDEX, data);
+    drive(&disk);
+    let disk = template();
+    disk.put("epochs", data);
+    drive(&disk);
+}
+
+/// The files that a template is made of, as seeds.
+pub fn template_bytes(is_index: bool) -> Vec<Vec<u8>> {
+    let disk = template();
+    let names = match is_index {
+        true => [INDEX, "epochs"],
+        false => [SEGMENT, "0000000000000002.log"],
+    };
+    names
+        .iter()
+        .filter_map(|name| disk.bytes_of(name))
+        .collect()
+}
+
+/// A small log that was closed, and went on once.
+fn template() -> HostileDisk {
+    let disk = HostileDisk::new(1);
+    for offset in [1, 4] {
+        let Ok((mut store, _)) = Store::open(disk.clone(), settings(), 1_000) else {
+            return disk;
+        };
+        for (offset, partition, topic) in [
+            (offset, 0, &b"a"[..]),
+            (offset + 1, 0, b"b/c"),
+            (offset, 1, b"d"),
+        ] {
+            let record = record(offset);
+            let append = Append {
+                partition,
+                topic,
+                record: &record,
+            };
+            let _ = store.append(&[append], 1_000);
+        }
+        let _ = store.close();
+    }
+    disk
+}
+
+fn settings() -> StoreSettings {
+    StoreSettings {
+        partitions_count: PARTITIONS,
+        segment_bytes: 4096,
+        bytes_max: 1 << 20,
+        age_max_ms: 100_000,
+        new_epoch: 7,
+        hash_seed: Seed(1, 2),
+    }
+}
+
+fn record(offset: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&45u32.to_le_bytes());
+    bytes.extend_from_slice(&0u32.to_le_bytes());
+    for field in [offset, offset.saturating_sub(1), 1_000] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]); // retained
+    bytes.extend_from_slice(b"hello");
+    bytes
+}
+
+fn drive(disk: &HostileDisk) {
+    if let Ok((mut store, _)) = Store::inspect(disk.clone()) {
+        store.verify(&mut |finding| assert!(!finding.to_string().is_empty()));
+        let _ = store.dump(&mut |_| ());
+        read(&mut store);
+    }
+    let Ok((mut store, _)) = Store::open(disk.clone(), settings(), 2_000) else {
+        return;
+    };
+    read(&mut store);
+    let offset = store.heads()[1].saturating_add(1);
+    let record = record(offset);
+    let append = Append {
+        partition: 1,
+        topic: b"new",
+        record: &record,
+    };
+    if store.append(&[append], 3_000).is_err() {
+        assert_eq!(offset, u64::MAX, "a disk without faults takes a batch");
+        return;
+    }
+    let _ = store.expire(4_000);
+    drop(store);
+    let (mut store, recovered) =
+        Store::open(disk.clone(), settings(), 5_000).expect("it was opened before");
+    assert!(recovered.heads[1] >= offset);
+    let page = store
+        .page(1, b"new", offset - 1, offset, ALL)
+        .expect("a disk without faults");
+    let found: Vec<u64> = page
+        .records
+        .iter()
+        .filter_map(|record| Some(RecordView::parse(record)?.offset()))
+        .collect();
+    assert_eq!(found, [offset]);
+}
+
+fn read(store: &mut Store<HostileDisk>) {
+    let mut topics = Vec::new();
+    let _ = store.topics(&mut |partition, topic, _| topics.push((partition, topic.to_vec())));
+    let _ = store.retained(&mut |_, _, record| assert!(!record.bytes().is_empty()));
+    let _ = store.recent(1 << 16, &mut |_, _, record| {
+        assert!(!record.bytes().is_empty())
+    });
+    for (partition, topic) in topics {
+        let _ = store.page(partition, &topic, 0, u64::MAX, ALL);
+        let _ = store.page_back(partition, &topic, u64::MAX, 0, ALL);
+        let wanted = StartQuery {
+            through: u64::MAX,
+            count: 3,
+            not_before_ms: 1_500,
+            after: 1,
+        };
+        let _ = store.start(partition, &topic, wanted);
+    }
+    for partition in 0..PARTITIONS {
+        let wanted = ScanQuery {
+            after: 0,
+            through: u64::MAX,
+            limits: ALL,
+            bytes_scanned_max: 1 << 20,
+        };
+        let _ = store.scan(partition, wanted, &mut |_| true);
+    }
+}
