@@ -1,6 +1,6 @@
 //! The command line. Each command's arguments stand beside its code.
 
-use crate::commands::{bench, completion, config, demo, history, publish, serve, subscribe};
+use crate::commands::{bench, completion, config, demo, history, log, publish, serve, subscribe};
 use crate::configuration::Sources;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -36,6 +36,8 @@ pub enum Command {
     History(history::Arguments),
     /// Measure a node under load, and verify every stream.
     Bench(bench::Arguments),
+    /// Look into a durable log: is it whole, what is in it, how large is it.
+    Log(log::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
     /// Print the version, the commit and the compiler.
@@ -183,6 +185,9 @@ mod tests {
             &["crore", "sub", "a", "--since", "5", "--last", "3"],
             &["crore", "sub", "a", "--since", "x:y"],
             &["crore", "history"],
+            &["crore", "log"],
+            &["crore", "log", "verify"],
+            &["crore", "log", "verify", "a", "--force"],
             &["crore", "completion", "tcsh"],
             &["crore", "demo", "--duration", "soon"],
             &["crore", "demo", "--duration", "-3"],

@@ -34,10 +34,8 @@ pub fn message_json(message: &Message) -> Value {
     object.insert("position".into(), position_text(message.position).into());
     object.insert("offset".into(), message.position.offset.into());
     object.insert("prev".into(), message.prev.into());
-    match std::str::from_utf8(&message.payload) {
-        Ok(text) => object.insert("data".into(), text.into()),
-        Err(_) => object.insert("b64data".into(), STANDARD.encode(&message.payload).into()),
-    };
+    let (key, value) = payload_json(&message.payload);
+    object.insert(key.into(), value);
     if let Some(content_type) = &message.content_type {
         object.insert("content_type".into(), content_type.as_str().into());
     }
@@ -55,6 +53,14 @@ pub fn message_json(message: &Message) -> Value {
         object.insert("time_ms".into(), time_ms.into());
     }
     Value::Object(object)
+}
+
+/// A payload as a member of an object: `data` where it is UTF-8, else `b64data`.
+pub fn payload_json(payload: &[u8]) -> (&'static str, Value) {
+    match std::str::from_utf8(payload) {
+        Ok(text) => ("data", text.into()),
+        Err(_) => ("b64data", STANDARD.encode(payload).into()),
+    }
 }
 
 /// What happened as an object.

@@ -6,6 +6,7 @@ pub mod config;
 mod connection;
 pub mod demo;
 pub mod history;
+pub mod log;
 mod messages;
 pub mod publish;
 pub mod serve;
@@ -27,6 +28,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Subscribe(arguments) => subscribe::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),

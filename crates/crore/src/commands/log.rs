@@ -1,0 +1,240 @@
+//! `crore log`: a durable log as it lies in its directory. Nothing is written, whatever is found.
+
+use super::messages::payload_json;
+use crate::exit::Ending;
+use ::log::RecordView;
+use ::log::store::{Dumped, Recovered, Store};
+use anyhow::anyhow;
+use disk::FileDisk;
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What to do with it.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Read everything and check it; exit code 1 if anything is damaged. The node must not be running.
+    Verify(Directory),
+    /// Print every message, in the order in which they became durable. The node must not be running.
+    Dump(Directory),
+    /// Print counts: segments, bytes, messages, partitions, epochs.
+    Stats {
+        #[command(flatten)]
+        directory: Directory,
+        /// Even while a node has the log open: what is seen of its end may be a moment old.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Directory {
+    /// The directory of one log: the one that holds its `.log` files.
+    #[arg(value_name = "DIRECTORY")]
+    path: PathBuf,
+    /// JSON: one object, or one for each thing found.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+///
+/// # Errors
+/// The log cannot be opened or read, or is damaged; standard output fails.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let mut output = BufWriter::new(std::io::stdout());
+    match &arguments.what {
+        What::Verify(directory) => verify(directory, &mut output),
+        What::Dump(directory) => dump(directory, &mut output),
+        What::Stats { directory, force } => stats(directory, *force, &mut output),
+    }?;
+    output.flush()?;
+    Ok(())
+}
+
+fn open(path: &Path, has_lock: bool) -> Result<(Store<FileDisk>, Recovered), Ending> {
+    let disk = match has_lock {
+        true => FileDisk::open_locked(path),
+        false => FileDisk::open_unlocked(path),
+    };
+    let disk = disk.map_err(|error| anyhow!("{error}"))?;
+    Ok(Store::inspect(disk).map_err(|error| anyhow!("{}: {error}", path.display()))?)
+}
+
+fn verify(directory: &Directory, output: &mut impl Write) -> Result<(), Ending> {
+    let (mut store, recovered) = open(&directory.path, true)?;
+    let mut findings = Vec::new();
+    store.verify(&mut |finding| findings.push(finding.to_string()));
+    let stats = store.stats();
+    if directory.json {
+        let object = json!({
+            "whole": findings.is_empty(),
+            "findings": findings,
+            "segments": stats.segments_count,
+            "messages": stats.records_count,
+            "bytes": stats.bytes,
+            "torn_bytes": recovered.torn_bytes,
+        });
+        writeln!(output, "{object}")?;
+    } else {
+        for finding in &findings {
+            writeln!(output, "{finding}")?;
+        }
+        let verdict = match findings.len() {
+            0 => "whole".to_owned(),
+            1 => "1 finding".to_owned(),
+            count => format!("{count} findings"),
+        };
+        writeln!(
+            output,
+            "{verdict}: {} segments, {} messages, {} bytes",
+            stats.segments_count, stats.records_count, stats.bytes
+        )?;
+        if recovered.torn_bytes > 0 {
+            let bytes = recovered.torn_bytes;
+            writeln!(
+                output,
+                "{bytes} bytes at the end belong to a batch that was never acknowledged"
+            )?;
+        }
+    }
+    output.flush()?;
+    match findings.is_empty() {
+        true => Ok(()),
+        false => Err(Ending::FailedAndTold),
+    }
+}
+
+fn dump(directory: &Directory, output: &mut impl Write) -> Result<(), Ending> {
+    let (mut store, _) = open(&directory.path, true)?;
+    let mut written = Ok(());
+    let read = store.dump(&mut |dumped| {
+        if written.is_ok() {
+            let line = match directory.json {
+                true => dumped_json(&dumped).to_string(),
+                false => dumped_line(&dumped),
+            };
+            written = writeln!(output, "{line}");
+        }
+    });
+    written?;
+    read.map_err(|error| anyhow!("{}: {error}", directory.path.display()))?;
+    Ok(())
+}
+
+fn dumped_json(dumped: &Dumped<'_>) -> Value {
+    match dumped {
+        Dumped::Segment {
+            sequence,
+            epoch,
+            created_ms,
+            valid_bytes,
+        } => json!({"segment": {
+            "number": sequence,
+            "epoch": epoch.to_string(),
+            "created_ms": created_ms,
+            "bytes": valid_bytes,
+        }}),
+        Dumped::Record {
+            partition,
+            topic,
+            record,
+            is_copy,
+        } => {
+            let mut object = json!({
+                "topic": String::from_utf8_lossy(topic),
+                "partition": partition,
+                "offset": record.offset(),
+                "prev": record.prev(),
+                "time_ms": record.time_ms(),
+                "copy": is_copy,
+            });
+            let (key, value) = payload_json(record.payload());
+            object[key] = value;
+            object
+        }
+        Dumped::Damage { from, through } => {
+            json!({"damage": {"from": from, "through": through}})
+        }
+    }
+}
+
+fn dumped_line(dumped: &Dumped<'_>) -> String {
+    match dumped {
+        Dumped::Segment {
+            sequence,
+            epoch,
+            valid_bytes,
+            ..
+        } => format!("segment {sequence}: epoch {epoch}, {valid_bytes} bytes"),
+        Dumped::Record {
+            partition,
+            topic,
+            record,
+            is_copy,
+        } => {
+            let topic = topic.escape_ascii();
+            let copy = if *is_copy { " (retained, copied)" } else { "" };
+            let offset = record.offset();
+            format!("{partition}:{offset} {topic}{copy} {}", text_of(record))
+        }
+        Dumped::Damage { from, through } => format!("damage: bytes {from} to {through}"),
+    }
+}
+
+fn text_of(record: &RecordView<'_>) -> String {
+    record.payload().escape_ascii().to_string()
+}
+
+fn stats(directory: &Directory, is_forced: bool, output: &mut impl Write) -> Result<(), Ending> {
+    let (store, recovered) = open(&directory.path, !is_forced)?;
+    let stats = store.stats();
+    let used = stats
+        .partitions
+        .iter()
+        .zip(0..)
+        .filter(|((_, head), _)| *head > 0);
+    if directory.json {
+        let epochs = stats.epochs.iter();
+        let object = json!({
+            "segments": stats.segments_count,
+            "bytes": stats.bytes,
+            "messages": stats.records_count,
+            "torn_bytes": recovered.torn_bytes,
+            "oldest_ms": stats.times_ms.map(|(oldest, _)| oldest),
+            "newest_ms": stats.times_ms.map(|(_, newest)| newest),
+            "epochs": epochs.map(|(epoch, started_ms)| json!({
+                "epoch": epoch.to_string(),
+                "started_ms": started_ms,
+            })).collect::<Vec<_>>(),
+            "partitions_count": stats.partitions.len(),
+            "partitions": used.map(|((floor, head), partition)| json!({
+                "partition": partition,
+                "floor": floor,
+                "head": head,
+            })).collect::<Vec<Value>>(),
+        });
+        writeln!(output, "{object}")?;
+        return Ok(());
+    }
+    writeln!(output, "segments    {}", stats.segments_count)?;
+    writeln!(output, "bytes       {}", stats.bytes)?;
+    writeln!(output, "messages    {}", stats.records_count)?;
+    writeln!(output, "partitions  {}", stats.partitions.len())?;
+    for (epoch, started_ms) in &stats.epochs {
+        writeln!(output, "epoch       {epoch}, began at {started_ms} ms")?;
+    }
+    for ((floor, head), partition) in used {
+        writeln!(
+            output,
+            "partition   {partition}: offsets from {floor} to {head}"
+        )?;
+    }
+    Ok(())
+}
