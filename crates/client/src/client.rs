@@ -88,8 +88,8 @@ impl std::error::Error for ConnectError {}
 pub enum RequestError {
     /// The server refused; nothing was done.
     Refused(ServerError),
-    /// The connection was lost before the answer came: it may have been done or not. The client does not repeat it;
-    /// an application that may publish twice can.
+    /// The connection was lost before the answer came: it may have been done or not. The client does not repeat it, except
+    /// a publication with an [`crate::Once`]; then it is the client that has ended before the answer came.
     Unknown,
     /// It cannot be sent at all.
     Invalid(CommandError),
@@ -284,7 +284,8 @@ impl Client {
     /// Publishes one message; blocks only while the queue of commands is full. While there is no connection it waits
     /// in that queue. The answer comes through the handle.
     ///
-    /// Messages of one thread on one topic are appended in their order.
+    /// Messages of one thread on one topic are appended in their order. With [`PublishOptions::once`] the client repeats an
+    /// unanswered message after a reconnect, and it is appended once.
     ///
     /// # Errors
     /// [`RequestError::Closed`].

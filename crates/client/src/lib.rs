@@ -4,7 +4,8 @@
 //! over several URLs in turn), subscribes again from its cursors, and tells what it could not have: every message has its
 //! position, every hole is an [`Event::Gap`] with its exact bounds, what the server left out on purpose is
 //! [`Event::Skipped`], and duplicates are dropped. A publication that was sent and not acknowledged when the connection
-//! broke is [`RequestError::Unknown`]; it is never repeated behind the application's back.
+//! broke is [`RequestError::Unknown`] and never repeated behind the application's back; one with an [`Once`] is repeated
+//! until it is answered, and stands in the log once.
 //!
 //! ```no_run
 //! use client::{Client, Event, Options, Start};

@@ -267,7 +267,8 @@ pub enum Answer {
     History(HistoryPage),
     /// The server refused; nothing was done.
     Refused(ServerError),
-    /// The connection was lost before the answer came: it may have been done or not. Never repeated by itself.
+    /// The connection was lost before the answer came: it may have been done or not. Of a publication with an
+    /// [`super::Once`]: and there will be no further connection to repeat it on.
     Unknown,
 }
 
@@ -322,6 +323,8 @@ pub struct Counters {
     pub skipped: u64,
     /// Messages for an alias or filter that nobody here asked for.
     pub unexpected: u64,
+    /// Publications that were sent again after a reconnect.
+    pub repeated: u64,
     /// Connections that were welcomed.
     pub connections: u64,
 }

@@ -152,6 +152,7 @@ impl Session {
             message_bytes_max: welcome.message_bytes_max,
         };
         self.set_phase(Phase::Ready, now_ms);
+        self.publish_again();
         self.counters.connections += 1;
         self.events.push_back(Event::Connected {
             connection: welcome.connection,

@@ -5,13 +5,14 @@
 //! the same outputs.
 //!
 //! Invariants: subscriptions and their cursors outlive connections; a request that was sent and not answered when the
-//! connection ends becomes [`Answer::Unknown`] and is never sent again; whatever the peer sends ends in an event or in a
+//! connection ends becomes [`Answer::Unknown`] and is never sent again, except a publication with an [`Once`]; whatever the peer sends ends in an event or in a
 //! [`Reason`], never in a panic; buffers are bounded by [`Settings`].
 
 mod event;
 mod filters;
 mod handshake;
 mod inbound;
+mod publications;
 mod report;
 mod settings;
 mod subscriptions;
@@ -20,8 +21,8 @@ use std::collections::VecDeque;
 
 use stdx::prng::Prng;
 use wire::native::{
-    Attributes, ClientFrame, Hello, History, PartitionPosition, Position, Start, Subscribe,
-    TOPIC_BYTES_MAX, Tag, Unsubscribe, encode_publish_head,
+    ClientFrame, Hello, History, PartitionPosition, Position, Start, Subscribe, TOPIC_BYTES_MAX,
+    Unsubscribe,
 };
 use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
 
@@ -71,6 +72,7 @@ pub struct Session {
     out: Vec<u8>,
     out_start: usize,
     subscriptions: Subscriptions,
+    publications: publications::Publications,
     /// Requests that wait for their answers, in order of their numbers.
     inflight: VecDeque<u32>,
     last_request: u32,
@@ -93,9 +95,13 @@ struct Limits {
 impl Session {
     /// A session without a connection. `seed` feeds masking keys and nonces; it must not be guessable.
     pub fn new(settings: Settings, seed: u64) -> Session {
+        let mut random = Prng::new(seed);
+        let mut own_id = [0; 16];
+        random.fill(&mut own_id);
         Session {
+            publications: publications::Publications::new(&settings, own_id),
             settings,
-            random: Prng::new(seed),
+            random,
             phase: Phase::Offline,
             phase_since_ms: 0,
             handshake: handshake::Handshake::default(),
@@ -153,10 +159,14 @@ impl Session {
         Ok(())
     }
 
-    /// The connection is gone. Requests without answers become unknown; subscriptions stay. The owner decides when
+    /// The connection is gone. Requests without answers become unknown, except publications that can be repeated, if there
+    /// will be another connection; subscriptions stay. The owner decides when
     /// to return and says so with `retry_in_ms`.
     pub fn disconnected(&mut self, reason: Reason, retry_in_ms: Option<u64>) {
         self.forget_connection();
+        if retry_in_ms.is_none() {
+            self.give_up_publications();
+        }
         self.phase = Phase::Offline;
         self.events.push_back(Event::Disconnected {
             reason,
@@ -201,47 +211,6 @@ impl Session {
             filter: gone.filter,
             error: None,
         });
-    }
-
-    /// Publishes. With `acknowledge` the answer comes under the number returned, which is otherwise 0.
-    ///
-    /// # Errors
-    /// See [`CommandError`]; nothing was sent.
-    pub fn publish(
-        &mut self,
-        topic: &str,
-        payload: &[u8],
-        options: &PublishOptions,
-        acknowledge: bool,
-    ) -> Result<u32, CommandError> {
-        check_length(topic)?;
-        self.check_ready(acknowledge)?;
-        if payload.len() as u64 > self.limits.message_bytes_max {
-            return Err(CommandError::MessageTooLarge {
-                bytes_max: self.limits.message_bytes_max,
-            });
-        }
-        let once = options.once.as_ref().map(Once::as_wire).transpose()?;
-        let request = if acknowledge { self.next_request() } else { 0 };
-        let tags: Vec<Tag<'_>> = options
-            .tags
-            .iter()
-            .map(|(key, value)| Tag { key, value })
-            .collect();
-        let attributes = Attributes {
-            content_type: options.content_type.as_deref(),
-            tags: tags.as_slice().into(),
-        };
-        let mut frame = Vec::with_capacity(payload.len() + topic.len() + 16);
-        let wire_options = wire::native::PublishOptions {
-            retain: options.retain,
-            once,
-            expected_epoch: options.expected_epoch,
-        };
-        encode_publish_head(request, topic, &wire_options, &attributes, &mut frame);
-        frame.extend_from_slice(payload);
-        self.send_binary(&frame);
-        Ok(request)
     }
 
     /// Asks for one page of a topic's history. The answer comes under the number returned.
@@ -359,7 +328,9 @@ impl Session {
 
     /// Whether another request that wants an answer can be sent now.
     pub fn has_room(&self) -> bool {
-        self.is_ready() && self.inflight.len() < self.settings.inflight_max
+        self.is_ready()
+            && self.inflight.len() < self.settings.inflight_max
+            && self.has_room_to_keep()
     }
 
     /// Requests that wait for their answers.
@@ -424,8 +395,11 @@ impl Session {
         self.out_start = 0;
         self.limits = Limits::default();
         self.return_plan = None;
-        for request in self.inflight.drain(..) {
-            self.answers.push_back((request, Answer::Unknown));
+        for request in std::mem::take(&mut self.inflight) {
+            match self.publications.keeps(request) {
+                true => self.inflight.push_back(request),
+                false => self.answers.push_back((request, Answer::Unknown)),
+            }
         }
         self.handshake.forget();
     }
@@ -527,6 +501,7 @@ impl Session {
     }
 
     fn answer(&mut self, request: u32, answer: Answer) {
+        self.publications.forget(request);
         // Answers come nearly in order, so the search is short.
         if let Some(place) = self.inflight.iter().position(|waiting| *waiting == request) {
             self.inflight.remove(place);

@@ -20,6 +20,13 @@ pub struct Settings {
     pub message_bytes_max: usize,
     /// Requests that may wait for their answers.
     pub inflight_max: usize,
+    /// The producer of publications that are [`Once::Numbered`]: 1 to 64 bytes, of this session only. Without it, it is a
+    /// name of the session's own, which does not outlive it.
+    pub producer_id: Option<Vec<u8>>,
+    /// The producer's first sequence, at least 1: above all that earlier sessions of this name have used.
+    pub producer_sequence: u64,
+    /// Bytes of unanswered publications that are kept to be repeated; above that no further one is taken.
+    pub kept_bytes_max: usize,
     /// How long handshake and welcome may take, in milliseconds.
     pub handshake_timeout_ms: u64,
 }
@@ -32,6 +39,9 @@ impl Default for Settings {
             ping_interval_s: 0,
             message_bytes_max: 16 * 1024 * 1024,
             inflight_max: 1024,
+            producer_id: None,
+            producer_sequence: 1,
+            kept_bytes_max: 16 * 1024 * 1024,
             handshake_timeout_ms: 10_000,
         }
     }
@@ -58,7 +68,8 @@ pub struct PublishOptions {
     pub tags: Vec<(String, String)>,
     /// Keep it as the topic's retained message; an empty payload then clears it.
     pub retain: bool,
-    /// By what a repeat is known: it is answered with the first position, and not appended again.
+    /// By what a repeat is known: it is answered with the first position, and not appended again. The session repeats such
+    /// a publication after a reconnect by itself, if it is to be acknowledged.
     pub once: Option<Once>,
     /// Append only if this is the epoch of the topic's log.
     pub expected_epoch: Option<u64>,
@@ -67,6 +78,8 @@ pub struct PublishOptions {
 /// By what a repeat of a publication is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Once {
+    /// The session's own number for it: see [`Settings::producer_id`].
+    Numbered,
     /// A producer's number for it.
     Producer {
         /// The producer's name for itself, 1 to 64 bytes. The newest connection that publishes with it owns it.
@@ -79,21 +92,37 @@ pub enum Once {
 }
 
 impl Once {
-    pub(super) fn as_wire(&self) -> Result<wire::native::Once<'_>, CommandError> {
-        let (bytes, bytes_max, sequence) = match self {
-            Once::Producer { id, sequence } => (id, PRODUCER_ID_BYTES_MAX, *sequence),
-            Once::Key(key) => (key, IDEMPOTENCY_KEY_BYTES_MAX, 1),
+    /// What is sent; `own` is what the session would number it with.
+    pub(super) fn as_wire<'a>(
+        &'a self,
+        own: Producer<'a>,
+    ) -> Result<wire::native::Once<'a>, CommandError> {
+        let (once, bytes, bytes_max) = match self {
+            Once::Numbered => (
+                wire::native::Once::Producer(own),
+                own.id,
+                PRODUCER_ID_BYTES_MAX,
+            ),
+            Once::Producer { id, sequence } => {
+                let sequence = *sequence;
+                let producer = Producer { id, sequence };
+                let once = wire::native::Once::Producer(producer);
+                (once, id.as_slice(), PRODUCER_ID_BYTES_MAX)
+            }
+            Once::Key(key) => (
+                wire::native::Once::Key(key),
+                key.as_slice(),
+                IDEMPOTENCY_KEY_BYTES_MAX,
+            ),
         };
-        if bytes.is_empty() || bytes.len() > bytes_max || sequence == 0 {
-            return Err(CommandError::Once);
+        let is_numbered = match once {
+            wire::native::Once::Producer(producer) => producer.sequence > 0,
+            wire::native::Once::Key(_) => true,
+        };
+        match is_numbered && (1..=bytes_max).contains(&bytes.len()) {
+            true => Ok(once),
+            false => Err(CommandError::Once),
         }
-        Ok(match self {
-            Once::Producer { id, sequence } => wire::native::Once::Producer(Producer {
-                id,
-                sequence: *sequence,
-            }),
-            Once::Key(key) => wire::native::Once::Key(key),
-        })
     }
 }
 
@@ -113,7 +142,7 @@ pub struct HistoryOptions {
 pub enum CommandError {
     /// There is no welcomed connection now.
     NotConnected,
-    /// [`Settings::inflight_max`] requests wait for their answers.
+    /// [`Settings::inflight_max`] requests, or [`Settings::kept_bytes_max`] bytes of publications, wait for their answers.
     InflightFull,
     /// A topic or filter has 1 to 255 bytes.
     TopicLength(usize),

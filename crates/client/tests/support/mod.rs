@@ -42,6 +42,8 @@ pub struct Node {
     pub serves_filters: bool,
     /// Offsets by sequence, of each producer on each topic.
     pub producers: BTreeMap<(Vec<u8>, String), BTreeMap<u64, u64>>,
+    /// Offsets by key, of each topic.
+    pub keys: BTreeMap<(Vec<u8>, String), u64>,
 }
 
 impl Default for Node {
@@ -55,6 +57,7 @@ impl Default for Node {
             is_mute: false,
             serves_filters: true,
             producers: BTreeMap::new(),
+            keys: BTreeMap::new(),
         }
     }
 }
@@ -216,6 +219,21 @@ impl Conversation {
                 )));
             }
             ClientFrame::Publish(publish) => {
+                if let Some(Once::Key(key)) = publish.options.once {
+                    let key = (key.to_vec(), publish.topic.to_owned());
+                    if let Some(offset) = node.keys.get(&key) {
+                        let position = Position {
+                            epoch: node.epoch,
+                            offset: *offset,
+                        };
+                        return self.send(&ServerFrame::Published(Published {
+                            request: publish.request,
+                            position,
+                            duplicate: true,
+                        }));
+                    }
+                    node.keys.insert(key, node.head + 3);
+                }
                 if let Some(Once::Producer(producer)) = publish.options.once {
                     let key = (producer.id.to_vec(), publish.topic.to_owned());
                     let known = node.producers.entry(key).or_default();

@@ -1,0 +1,204 @@
+//! Publications that stand in the log once, whatever becomes of the connections: cut at every byte in both directions.
+
+mod support;
+
+use client::Once;
+use client::session::{Answer, CommandError, PublishOptions, Reason, Session, Settings};
+use support::{Conversation, Node, exchange_all};
+
+fn numbered() -> PublishOptions {
+    PublishOptions {
+        once: Some(Once::Numbered),
+        ..PublishOptions::default()
+    }
+}
+
+fn keyed(key: &str) -> PublishOptions {
+    PublishOptions {
+        once: Some(Once::Key(key.into())),
+        ..PublishOptions::default()
+    }
+}
+
+fn connect(session: &mut Session, node: &mut Node) -> Conversation {
+    let mut conversation = Conversation::default();
+    session.connected("fake", "/crore", 0);
+    exchange_all(session, &mut conversation, node);
+    conversation
+}
+
+fn answers(session: &mut Session) -> Vec<(u32, Answer)> {
+    std::iter::from_fn(|| session.take_answer()).collect()
+}
+
+fn payloads(node: &Node) -> Vec<&[u8]> {
+    node.records
+        .iter()
+        .map(|it| it.payload.as_slice())
+        .collect()
+}
+
+/// Five publications; so many of the client's bytes reach the node, and so many of the node's bytes come back, before the
+/// connection breaks. Answers how many of each there would have been.
+fn check_cut(to_node: usize, to_client: usize) -> (usize, usize) {
+    let mut node = Node::default();
+    let mut session = Session::new(Settings::default(), 3);
+    let mut conversation = connect(&mut session, &mut node);
+    let mut requests = Vec::new();
+    for number in 0..5u8 {
+        let options = match number {
+            2 => keyed("two"),
+            _ => numbered(),
+        };
+        requests.push(session.publish("t", &[number], &options, true).unwrap());
+    }
+    let output = session.output().to_vec();
+    session.written(output.len());
+    conversation.receive(&output[..to_node.min(output.len())], &mut node);
+    let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
+    let input_bytes = input.len();
+    input.truncate(to_client);
+    session.receive(&mut input, 0).unwrap();
+    let mut told = answers(&mut session);
+    session.disconnected(Reason::Ended, Some(0));
+    told.extend(answers(&mut session));
+    connect(&mut session, &mut node);
+    told.extend(answers(&mut session));
+    let context = format!("{to_node} {to_client}");
+    assert_eq!(payloads(&node), [[0], [1], [2], [3], [4]], "{context}");
+    assert_eq!(session.inflight(), 0, "{context}");
+    let answered: Vec<u32> = told.iter().map(|(request, _)| *request).collect();
+    assert_eq!(answered, requests, "{context}");
+    for ((_, answer), record) in told.iter().zip(&node.records) {
+        match answer {
+            Answer::Published(it) => assert_eq!(it.position.offset, record.offset, "{context}"),
+            other => panic!("{context}: {other:?}"),
+        }
+    }
+    (output.len(), input_bytes)
+}
+
+#[test]
+fn a_cut_anywhere_repeats_nothing_and_loses_nothing() {
+    let (to_node, to_client) = check_cut(usize::MAX, usize::MAX);
+    for cut in 0..=to_node {
+        check_cut(cut, 0);
+        check_cut(cut, usize::MAX);
+    }
+    for cut in 0..=to_client {
+        check_cut(usize::MAX, cut);
+    }
+}
+
+/// Only what can be known again is repeated.
+#[test]
+fn others_are_unknown_after_a_loss() {
+    let mut node = Node::default();
+    let mut session = Session::new(Settings::default(), 3);
+    connect(&mut session, &mut node);
+    let plain = PublishOptions::default();
+    let first = session.publish("t", b"1", &plain, true).unwrap();
+    let second = session.publish("t", b"2", &numbered(), true).unwrap();
+    // Nobody waits for this one, so nobody would know when to stop.
+    assert_eq!(session.publish("t", b"3", &numbered(), false), Ok(0));
+    session.written(session.output().len());
+    session.disconnected(Reason::Ended, Some(0));
+    assert_eq!(answers(&mut session), [(first, Answer::Unknown)]);
+    connect(&mut session, &mut node);
+    assert_eq!(payloads(&node), [b"2"]);
+    assert!(
+        matches!(answers(&mut session)[..], [(request, Answer::Published(_))] if request == second)
+    );
+    assert_eq!(session.counters().repeated, 1);
+    // The last of all connections.
+    let third = session.publish("t", b"4", &numbered(), true).unwrap();
+    session.disconnected(Reason::Ended, None);
+    assert_eq!(answers(&mut session), [(third, Answer::Unknown)]);
+    assert_eq!(session.inflight(), 0);
+}
+
+/// A name that lasts goes on with numbers above those of the run before; below them it is out of order.
+#[test]
+fn a_producer_may_outlive_its_session() {
+    let mut node = Node::default();
+    let settings = |sequence| Settings {
+        producer_id: Some(b"pump".to_vec()),
+        producer_sequence: sequence,
+        ..Settings::default()
+    };
+    for (first, seed) in [(1, 5), (3, 6)] {
+        let mut session = Session::new(settings(first), seed);
+        let mut conversation = connect(&mut session, &mut node);
+        for payload in [b"a", b"b"] {
+            session.publish("t", payload, &numbered(), true).unwrap();
+        }
+        exchange_all(&mut session, &mut conversation, &mut node);
+        assert_eq!(answers(&mut session).len(), 2);
+    }
+    let known: Vec<u64> = node.producers[&(b"pump".to_vec(), "t".to_owned())]
+        .keys()
+        .copied()
+        .collect();
+    assert_eq!(known, [1, 2, 3, 4]);
+    let mut session = Session::new(settings(2), 7);
+    let mut conversation = connect(&mut session, &mut node);
+    session.publish("t", b"again", &numbered(), true).unwrap();
+    exchange_all(&mut session, &mut conversation, &mut node);
+    assert!(
+        matches!(answers(&mut session)[..], [(_, Answer::Published(it))] if it.duplicate),
+        "it was there"
+    );
+    assert_eq!(node.records.len(), 4);
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let mut node = Node::default();
+    let settings = Settings {
+        kept_bytes_max: 100,
+        ..Settings::default()
+    };
+    let mut session = Session::new(settings, 3);
+    let mut conversation = connect(&mut session, &mut node);
+    let payload = [0; 80];
+    session.publish("t", &payload, &numbered(), true).unwrap();
+    assert!(!session.has_room());
+    let full = session.publish("t", &payload, &keyed("k"), true);
+    assert_eq!(full, Err(CommandError::InflightFull));
+    assert_eq!(session.inflight(), 1);
+    exchange_all(&mut session, &mut conversation, &mut node);
+    assert!(session.has_room());
+    session.publish("t", &payload, &keyed("k"), true).unwrap();
+}
+
+/// What is out of bounds is refused before it takes a number.
+#[test]
+fn bounds() {
+    let settings = Settings {
+        producer_id: Some(vec![b'p'; 65]),
+        ..Settings::default()
+    };
+    for (settings, once) in [
+        (settings, Once::Numbered),
+        (Settings::default(), Once::Key(Vec::new())),
+        (Settings::default(), Once::Key(vec![0; 129])),
+        (
+            Settings::default(),
+            Once::Producer {
+                id: b"p".to_vec(),
+                sequence: 0,
+            },
+        ),
+    ] {
+        let mut session = Session::new(settings, 3);
+        connect(&mut session, &mut Node::default());
+        let options = PublishOptions {
+            once: Some(once),
+            ..PublishOptions::default()
+        };
+        let refused = session.publish("t", b"x", &options, true);
+        assert_eq!(refused, Err(CommandError::Once));
+        assert!(session.output().is_empty());
+        assert_eq!(session.inflight(), 0);
+    }
+}
