@@ -1,5 +1,6 @@
 //! `crore bench` as a child: its figures, interval by interval, and its end.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -39,6 +40,19 @@ impl Bench {
         self.process.wait_for(what, |line| {
             let figures: Value = serde_json::from_str(line).ok()?;
             is_so(&figures).then_some(())
+        });
+    }
+
+    /// Waits until this number of its intervals, from now on, has come to so much.
+    pub fn wait_for_sum(&mut self, what: &str, name: &str, wanted: u64) {
+        self.process.skip_lines();
+        // The next line may still be of the time before.
+        self.wait_for(what, |_| true);
+        let sum = Cell::new(0);
+        self.process.wait_for(what, |line| {
+            let figures: Value = serde_json::from_str(line).ok()?;
+            sum.set(sum.get() + figures[name].as_u64().unwrap_or(0));
+            (sum.get() >= wanted).then_some(())
         });
     }
 

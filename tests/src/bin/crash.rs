@@ -32,6 +32,9 @@ const RATE: &str = "1000";
 /// Connections of each publisher.
 const CONNECTIONS: u64 = 4;
 
+/// Messages of a connection that may wait for their acknowledgement.
+const INFLIGHT_MAX: &str = "128";
+
 /// How long what follows the last restart may take.
 const END: Duration = Duration::from_secs(90);
 
@@ -142,7 +145,11 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
         }
         server = place.start();
     }
+    // Of every topic something comes after the last restart, so that all can be waited for.
     wait_for_progress(&mut publishers);
+    for bench in &mut publishers {
+        bench.wait_for_sum("messages of all topics", "sent", u64::from(TOPICS) * 4);
+    }
 
     for bench in &publishers {
         bench.ask_to_end();
@@ -231,11 +238,12 @@ fn configuration(durability: Durability, place: &Place) -> String {
         Durability::Memory => String::new(),
         Durability::Disk => format!(
             "[node]\ndata_dir = {:?}\n[[log]]\nname = \"kept\"\ndurability = \"disk\"\n\
-             bytes_max = \"8GiB\"\nage_max = \"1d\"\n",
+             bytes_max = \"8GiB\"\nage_max = \"1d\"\nsegment_bytes = \"2MiB\"\ncache_bytes = \"2MiB\"\n",
             place.path("data")
         ),
     };
-    // A short drain, and more history than there will be.
+    // Segments and memory are small, so that much is read from the disk; memory holds what publishers may repeat, as the
+    // log knows repeats by it. There is more history than messages.
     format!("{log}[[rule]]\nfilter = \"#\"\nhistory_messages_max = 100000000\n")
 }
 
@@ -262,9 +270,11 @@ fn publish(url: &str, ledger: &str) -> Bench {
         "--rate",
         RATE,
         "--size",
-        "64",
+        "512",
         "--connections",
         &connections,
+        "--inflight-max",
+        INFLIGHT_MAX,
         "--exactly-once",
         "--ledger",
         ledger,
