@@ -81,10 +81,11 @@ pub enum DiskQuery {
         /// Exclusive.
         after: u64,
     },
-    /// A partition's records in (`after`, `through`] whose topic matches the filter, oldest first. [`DiskAnswer::Scan`].
+    /// A partition's records in (`after`, `through`] whose topic one of the filters covers, oldest first.
+    /// [`DiskAnswer::Scan`].
     Scan {
-        /// The filter; valid.
-        filter: Slice,
+        /// The filters; valid.
+        filters: Vec<Slice>,
         /// Exclusive.
         after: u64,
         /// Inclusive.

@@ -31,6 +31,7 @@
 
 mod dedup;
 mod edges;
+mod filters;
 mod history;
 mod interests;
 mod partitions;
@@ -48,11 +49,11 @@ mod topics;
 pub use statistics::{HomeRefusals, HomeStatistics};
 
 use crate::disk::{DiskLetter, DiskRequest};
-use crate::mail::{Code, EdgeId, HomeId, Letter, PartitionId, Request, SubscriptionKey};
+use crate::mail::{EdgeId, HomeId, Letter, PartitionId, Request};
 use crate::settings::Settings;
-use crate::topic::Filter;
 use dedup::Dedup;
 use edges::Edge;
+use filters::Scan;
 use history::HistoryQuery;
 use interests::Interests;
 use log::Memory;
@@ -89,6 +90,8 @@ pub struct Home {
     forgetting: VecDeque<(u32, Slice)>,
     /// Whose lagging streams are fed next.
     next_edge: usize,
+    /// Pages for filters whose cursors are beyond what a lagging stream has carried.
+    scans_ahead: Vec<(Caller, Scan)>,
     statistics: HomeStatistics,
 }
 
@@ -153,6 +156,7 @@ impl Home {
             recovery: Recovery::default(),
             forgetting: VecDeque::new(),
             next_edge: 0,
+            scans_ahead: Vec::new(),
             statistics: HomeStatistics::default(),
         }
     }
@@ -257,9 +261,29 @@ impl Home {
             Request::AddFilter {
                 filter,
                 subscription,
+                since,
             } => {
                 self.consumed(from);
-                self.add_filter(from.edge, &filter, subscription, out);
+                self.add_filter(from.edge, &filter, subscription, &since, out);
+            }
+            Request::ReadFilter {
+                partition,
+                filters,
+                subscription,
+                after,
+                limits,
+            } => {
+                let Some(local) = self.local(partition) else {
+                    return self.consumed(from);
+                };
+                let scan = Scan {
+                    local,
+                    filters,
+                    subscription,
+                    after,
+                    limits,
+                };
+                self.in_turn(now_ms, Waiting::Scan(from, scan), out);
             }
             Request::RemoveFilter { filter } => {
                 self.consumed(from);
@@ -309,6 +333,7 @@ impl Home {
         let more_old = self.dedup.sweep(self.steady.ms);
         let more_dropped = self.forget_dropped(out);
         let more_lagging = self.feed_lagging(out);
+        self.return_scans();
         let more_waiting = self.serve_waiting(now_ms, out);
         more_expired || more_old || more_dropped || more_lagging || more_waiting
     }
@@ -383,42 +408,4 @@ impl Home {
             && self.settings.home_of(partition) == self.id;
         is_own.then(|| partition / u32::from(self.settings.homes_count))
     }
-
-    fn add_filter(
-        &mut self,
-        from: EdgeId,
-        filter: &Slice,
-        subscription: SubscriptionKey,
-        out: &mut HomeOutputs,
-    ) {
-        let filters_max = self.settings.limits.filters_per_shard_max;
-        let Interests { filters, edges, .. } = &mut self.interests;
-        let result = match parse_filter(filter) {
-            None => Err(Code::MalformedFilter),
-            Some(filter) if filters.add(filter, from, filters_max) => Ok(()),
-            Some(_) => Err(Code::FiltersFull),
-        };
-        match result {
-            Ok(()) => edges[usize::from(from)].filters_version = filters.version,
-            Err(code) => self.statistics.refused.count(code),
-        }
-        out.post(
-            from,
-            Letter::FilterGranted {
-                subscription,
-                result,
-            },
-        );
-    }
-
-    /// What the filter had matched is released when each topic is next compared.
-    fn remove_filter(&mut self, from: EdgeId, filter: &Slice) {
-        if let Some(filter) = parse_filter(filter) {
-            self.interests.filters.remove(filter, from);
-        }
-    }
-}
-
-fn parse_filter(filter: &Slice) -> Option<Filter<'_>> {
-    Filter::parse(std::str::from_utf8(filter).ok()?).ok()
 }

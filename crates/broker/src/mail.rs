@@ -80,6 +80,37 @@ pub struct ProducerStamp {
     pub connection: u64,
 }
 
+/// The cursor of a subscription to a filter in one partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartitionCursor {
+    /// The partition, numbered over all logs.
+    pub partition: PartitionId,
+    /// Everything up to here is settled.
+    pub position: Position,
+}
+
+/// Where a subscription to a filter stands in one partition when its home has granted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FilterStart {
+    /// The partition, numbered over all logs.
+    pub partition: PartitionId,
+    /// The life of the log.
+    pub epoch: u64,
+    /// The stream carries what matches after this offset.
+    pub through: u64,
+    /// What the position that it came with amounts to.
+    pub resumed: Option<Resumed>,
+}
+
+/// What a position of a returning subscription amounts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resumed {
+    /// Records after this offset are to come: by pages up to where the stream goes on; above that, it waits.
+    pub after: u64,
+    /// What can no longer be had, up to `after`.
+    pub gap: Option<Gap>,
+}
+
 /// Bounds of one page of history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageLimits {
@@ -166,12 +197,28 @@ pub enum Request {
         /// The message.
         publication: Publication,
     },
-    /// The edge has its first subscription to this filter.
+    /// A subscription to a filter, asked of every home. Answered by [`Letter::FilterGranted`].
     AddFilter {
-        /// The filter; valid, with wildcards.
+        /// The filter; valid, with wildcards. The edge may have it here already.
         filter: Slice,
-        /// The first subscription that asked. Answered by [`Letter::FilterGranted`].
+        /// Who asks.
         subscription: SubscriptionKey,
+        /// Positions that it comes with, of partitions of this home, ascending.
+        since: Vec<PartitionCursor>,
+    },
+    /// The next page of one partition for a subscription to filters that replays or lags. Answered by
+    /// [`Letter::FilterPage`], after other requests of the same edge if need be.
+    ReadFilter {
+        /// Of this home.
+        partition: PartitionId,
+        /// What is wanted: topics that any of these covers; valid.
+        filters: Vec<Slice>,
+        /// Who asks.
+        subscription: SubscriptionKey,
+        /// Records after this offset.
+        after: u64,
+        /// Bounds of the page.
+        limits: PageLimits,
     },
     /// The edge has no subscription to this filter any more.
     RemoveFilter {
@@ -225,8 +272,25 @@ pub enum Letter {
     FilterGranted {
         /// Who asked.
         subscription: SubscriptionKey,
-        /// Accepted, or why not.
-        result: Result<(), Code>,
+        /// Where it begins in each partition of this home, or why it is refused.
+        result: Result<Vec<FilterStart>, Code>,
+    },
+    /// A page of one partition for a subscription to filters.
+    FilterPage {
+        /// Who asked.
+        subscription: SubscriptionKey,
+        /// The partition.
+        partition: PartitionId,
+        /// As it was asked: the page answers this question and no other.
+        after: u64,
+        /// What could not be had, before the first record.
+        gap: Option<Gap>,
+        /// Names of topics and records, in log order.
+        records: Vec<(Slice, Slice)>,
+        /// Everything up to here is settled.
+        through: u64,
+        /// The live messages that follow this letter on the stream continue from `through`.
+        caught_up: bool,
     },
     /// The first delivery for a filter: from here on `index` stands for this topic, until [`Letter::Released`].
     Announce {
@@ -266,7 +330,7 @@ pub enum Letter {
         caught_up: bool,
     },
     /// The stream of a partition lost records that the log evicted before the edge had credit for them: every
-    /// subscription of the partition goes on by pages from `from`.
+    /// subscription of the partition, to a topic or to a filter, goes on by pages from `from`.
     StreamGap {
         /// The partition.
         partition: PartitionId,
@@ -342,7 +406,8 @@ pub struct HistoryPage {
     pub reverse: bool,
 }
 
-/// Records of one topic that cannot be had any more: those after `from` up to and including `to`.
+/// Records of one topic, or of what a filter covers in one partition, that cannot be had any more: those after `from` up
+/// to and including `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gap {
     /// Exclusive: the last settled offset (0 where the asked position belonged to another epoch).

@@ -145,6 +145,8 @@ pub struct Limits {
     pub page_bytes: u32,
     /// Records of one page.
     pub page_records_max: u32,
+    /// Bytes of records that one page for a subscription to filters looks at.
+    pub scan_bytes_max: u32,
     /// Longest long-poll, in milliseconds.
     pub wait_max_ms: u32,
     /// Interval of heartbeat comments on quiet event streams, in seconds.
@@ -183,6 +185,7 @@ impl Default for Limits {
             turn_frames_max: 64,
             page_bytes: 64 << 10,
             page_records_max: 256,
+            scan_bytes_max: 256 << 10,
             wait_max_ms: 60_000,
             heartbeat_interval_s: 15,
             idempotency_keys_max: 1_000_000,

@@ -279,9 +279,9 @@ fn a_gap_of_the_stream() {
         c: GET /events?topic=news&topic=x/%23
             c: 200 close stream
             c: retry 2000
-            c: event crore.start {\"topic\":\"x/#\"}
             c: event crore.start {\"topic\":\"news\",\"position\":\"7:0\",\"complete\":true}
-            c: id 7:0,-
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
+            c: id 7:0,-/7:
         letters stop
         b: flood news 1..20 size 50
         b: flood x/1 21..30 size 50
@@ -289,9 +289,10 @@ fn a_gap_of_the_stream() {
         b: flood news 31..31
         letters go
             a: message 1 1..7: 7 in order
-            a: skipped 2 partition 0 7..9 Slow
             a: gap 1 7..9 Evicted
             a: caught-up 1 through 9
+            a: gap 2 partition 0 7..9 Evicted
+            a: caught-up 2 partition 0 through 9
             a: message 1 10..20: 11 in order
             a: named x/1 21<0 53 bytes
             a: named x/1 22<21 53 bytes
@@ -304,44 +305,45 @@ fn a_gap_of_the_stream() {
             a: named x/1 29<28 53 bytes
             a: named x/1 30<29 53 bytes
             a: message 1 31<20 31
-            c: event id 7:1,- {\"topic\":\"news\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:2,- {\"topic\":\"news\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:3,- {\"topic\":\"news\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:4,- {\"topic\":\"news\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"4 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:5,- {\"topic\":\"news\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"5 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:6,- {\"topic\":\"news\",\"position\":\"7:6\",\"offset\":6,\"time_ms\":1000000,\"data\":\"6 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:7,- {\"topic\":\"news\",\"position\":\"7:7\",\"offset\":7,\"time_ms\":1000000,\"data\":\"7 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event crore.skipped {\"partition\":0,\"from\":7,\"through\":9,\"reason\":\"slow\"}
+            c: event id 7:1,-/7: {\"topic\":\"news\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:2,-/7: {\"topic\":\"news\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:3,-/7: {\"topic\":\"news\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:4,-/7: {\"topic\":\"news\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"4 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:5,-/7: {\"topic\":\"news\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"5 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:6,-/7: {\"topic\":\"news\",\"position\":\"7:6\",\"offset\":6,\"time_ms\":1000000,\"data\":\"6 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:7,-/7: {\"topic\":\"news\",\"position\":\"7:7\",\"offset\":7,\"time_ms\":1000000,\"data\":\"7 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
             c: event crore.gap {\"topic\":\"news\",\"gap\":{\"from\":7,\"to\":9,\"reason\":\"evicted\"}}
-            c: event crore.caught_up id 7:9,- {}
-            c: event id 7:10,- {\"topic\":\"news\",\"position\":\"7:10\",\"offset\":10,\"time_ms\":1012000,\"data\":\"10 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:11,- {\"topic\":\"news\",\"position\":\"7:11\",\"offset\":11,\"time_ms\":1012000,\"data\":\"11 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:12,- {\"topic\":\"news\",\"position\":\"7:12\",\"offset\":12,\"time_ms\":1012000,\"data\":\"12 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:13,- {\"topic\":\"news\",\"position\":\"7:13\",\"offset\":13,\"time_ms\":1012000,\"data\":\"13 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:14,- {\"topic\":\"news\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1012000,\"data\":\"14 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:15,- {\"topic\":\"news\",\"position\":\"7:15\",\"offset\":15,\"time_ms\":1012000,\"data\":\"15 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:16,- {\"topic\":\"news\",\"position\":\"7:16\",\"offset\":16,\"time_ms\":1012000,\"data\":\"16 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:17,- {\"topic\":\"news\",\"position\":\"7:17\",\"offset\":17,\"time_ms\":1012000,\"data\":\"17 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:18,- {\"topic\":\"news\",\"position\":\"7:18\",\"offset\":18,\"time_ms\":1012000,\"data\":\"18 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:19,- {\"topic\":\"news\",\"position\":\"7:19\",\"offset\":19,\"time_ms\":1012000,\"data\":\"19 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:20,- {\"topic\":\"news\",\"position\":\"7:20\",\"offset\":20,\"time_ms\":1012000,\"data\":\"20 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:21\",\"offset\":21,\"time_ms\":1012000,\"data\":\"21 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:22\",\"offset\":22,\"time_ms\":1012000,\"data\":\"22 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:23\",\"offset\":23,\"time_ms\":1012000,\"data\":\"23 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:24\",\"offset\":24,\"time_ms\":1012000,\"data\":\"24 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:25\",\"offset\":25,\"time_ms\":1012000,\"data\":\"25 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:26\",\"offset\":26,\"time_ms\":1012000,\"data\":\"26 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:27\",\"offset\":27,\"time_ms\":1012000,\"data\":\"27 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:28\",\"offset\":28,\"time_ms\":1012000,\"data\":\"28 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:29\",\"offset\":29,\"time_ms\":1012000,\"data\":\"29 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:30\",\"offset\":30,\"time_ms\":1012000,\"data\":\"30 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
-            c: event id 7:31,- {\"topic\":\"news\",\"position\":\"7:31\",\"offset\":31,\"time_ms\":1012000,\"data\":\"31\"}
+            c: event crore.caught_up id 7:9,-/7:7 {}
+            c: event crore.gap {\"partition\":0,\"gap\":{\"from\":7,\"to\":9,\"reason\":\"evicted\"}}
+            c: event crore.caught_up id 7:9,-/7:9 {}
+            c: event id 7:10,-/7:9 {\"topic\":\"news\",\"position\":\"7:10\",\"offset\":10,\"time_ms\":1012000,\"data\":\"10 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:11,-/7:9 {\"topic\":\"news\",\"position\":\"7:11\",\"offset\":11,\"time_ms\":1012000,\"data\":\"11 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:12,-/7:9 {\"topic\":\"news\",\"position\":\"7:12\",\"offset\":12,\"time_ms\":1012000,\"data\":\"12 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:13,-/7:9 {\"topic\":\"news\",\"position\":\"7:13\",\"offset\":13,\"time_ms\":1012000,\"data\":\"13 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:14,-/7:9 {\"topic\":\"news\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1012000,\"data\":\"14 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:15,-/7:9 {\"topic\":\"news\",\"position\":\"7:15\",\"offset\":15,\"time_ms\":1012000,\"data\":\"15 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:16,-/7:9 {\"topic\":\"news\",\"position\":\"7:16\",\"offset\":16,\"time_ms\":1012000,\"data\":\"16 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:17,-/7:9 {\"topic\":\"news\",\"position\":\"7:17\",\"offset\":17,\"time_ms\":1012000,\"data\":\"17 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:18,-/7:9 {\"topic\":\"news\",\"position\":\"7:18\",\"offset\":18,\"time_ms\":1012000,\"data\":\"18 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:19,-/7:9 {\"topic\":\"news\",\"position\":\"7:19\",\"offset\":19,\"time_ms\":1012000,\"data\":\"19 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:9 {\"topic\":\"news\",\"position\":\"7:20\",\"offset\":20,\"time_ms\":1012000,\"data\":\"20 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:l {\"topic\":\"x/1\",\"position\":\"7:21\",\"offset\":21,\"time_ms\":1012000,\"data\":\"21 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:m {\"topic\":\"x/1\",\"position\":\"7:22\",\"offset\":22,\"time_ms\":1012000,\"data\":\"22 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:n {\"topic\":\"x/1\",\"position\":\"7:23\",\"offset\":23,\"time_ms\":1012000,\"data\":\"23 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:o {\"topic\":\"x/1\",\"position\":\"7:24\",\"offset\":24,\"time_ms\":1012000,\"data\":\"24 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:p {\"topic\":\"x/1\",\"position\":\"7:25\",\"offset\":25,\"time_ms\":1012000,\"data\":\"25 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:q {\"topic\":\"x/1\",\"position\":\"7:26\",\"offset\":26,\"time_ms\":1012000,\"data\":\"26 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:r {\"topic\":\"x/1\",\"position\":\"7:27\",\"offset\":27,\"time_ms\":1012000,\"data\":\"27 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:s {\"topic\":\"x/1\",\"position\":\"7:28\",\"offset\":28,\"time_ms\":1012000,\"data\":\"28 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:t {\"topic\":\"x/1\",\"position\":\"7:29\",\"offset\":29,\"time_ms\":1012000,\"data\":\"29 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:20,-/7:u {\"topic\":\"x/1\",\"position\":\"7:30\",\"offset\":30,\"time_ms\":1012000,\"data\":\"30 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:31,-/7:u {\"topic\":\"news\",\"position\":\"7:31\",\"offset\":31,\"time_ms\":1012000,\"data\":\"31\"}
         b: flood news 32..32
             a: message 1 32<31 32
-            c: event id 7:32,- {\"topic\":\"news\",\"position\":\"7:32\",\"offset\":32,\"time_ms\":1012000,\"data\":\"32\"}
+            c: event id 7:32,-/7:u {\"topic\":\"news\",\"position\":\"7:32\",\"offset\":32,\"time_ms\":1012000,\"data\":\"32\"}
         b: flood x/1 33..33
             a: named x/1 33<30 33
-            c: event {\"topic\":\"x/1\",\"position\":\"7:33\",\"offset\":33,\"time_ms\":1012000,\"data\":\"33\"}
+            c: event id 7:32,-/7:x {\"topic\":\"x/1\",\"position\":\"7:33\",\"offset\":33,\"time_ms\":1012000,\"data\":\"33\"}
         ",
     );
 }

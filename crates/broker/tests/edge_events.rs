@@ -261,30 +261,33 @@ fn filters() {
         c: GET /events?topic=x/%23&topic=a&topic=x/1
             c: 200 close stream
             c: retry 2000
-            c: event crore.start {\"topic\":\"x/#\"}
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
-            c: id -,7:0,0
+            c: id -,7:0,0/7:
         b: publish 0 x/1 one
-            c: event id -,7:0,1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
-            c: event {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
+            c: event id -,7:0,1/7: {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
+            c: event id -,7:0,1/7:1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
         b: publish 0 a two
-            c: event id -,7:2,1 {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"two\"}
+            c: event id -,7:2,1/7:1 {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"two\"}
         b: publish 0 x/2 three
-            c: event {\"topic\":\"x/2\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"three\"}
+            c: event id -,7:2,1/7:3 {\"topic\":\"x/2\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"three\"}
         c: reset
         b: publish 0 a missed
         c: connect
         c: GET /events?topic=x/%23&topic=a | Last-Event-ID: -,7:2
             c: 200 close stream
             c: retry 2000
-            c: event crore.gap {\"topic\":\"x/#\",\"gap\":{\"reason\":\"filter\"}}
-            c: event crore.start id -,7:2 {\"topic\":\"x/#\"}
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":false}
+            c: event crore.gap {\"partition\":0,\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
-            c: event id -,7:4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
+            c: event id -,7:2/7:1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
+            c: event id -,7:2/7:3 {\"topic\":\"x/2\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"three\"}
+            c: event crore.caught_up id -,7:2/7:4 {}
+            c: event id -,7:4/7:4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         b: publish 0 x/1 four
-            c: event {\"topic\":\"x/1\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"four\"}
+            c: event id -,7:4/7:5 {\"topic\":\"x/1\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"four\"}
         c: reset
         count subscriptions filters connections
             subscriptions 0 filters 0 connections 1
@@ -339,7 +342,6 @@ fn refused_streams() {
         c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,-
             c: 200 close stream
             c: retry 2000
-            c: event crore.gap {\"topic\":\"x/#\",\"gap\":{\"reason\":\"filter\"}}
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}

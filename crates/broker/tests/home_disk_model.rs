@@ -205,6 +205,7 @@ impl World {
                     edge.requests.push_back(Request::AddFilter {
                         filter: slice(FILTERS[filter]),
                         subscription,
+                        since: Vec::new(),
                     });
                 }
             }

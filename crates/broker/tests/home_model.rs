@@ -211,6 +211,7 @@ impl World {
                     edge.requests.push_back(Request::AddFilter {
                         filter,
                         subscription,
+                        since: Vec::new(),
                     });
                 }
             }

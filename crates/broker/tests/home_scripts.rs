@@ -390,7 +390,7 @@ fn filters() {
         Setup::default(),
         "
         filter e0 s1 a/#
-            e0 filter s1 Ok(())
+            e0 filter s1 p0 through 7:0
         pub a/b 1
             e0 announce i0 a/b
             e0 message i0 1<0 1
@@ -398,13 +398,13 @@ fn filters() {
             e0 message i0 2<1 2
         pub c 3
         filter e1 s1 +/b
-            e1 filter s1 Ok(())
+            e1 filter s1 p0 through 7:3
         pub a/b 4
             e0 message i0 4<2 4
             e1 announce i0 a/b
             e1 message i0 4<2 4
         filter e0 s2 a/+
-            e0 filter s2 Ok(())
+            e0 filter s2 p0 through 7:4
         pub a/b 5
             e0 announce i0 a/b
             e0 message i0 5<4 5
@@ -419,7 +419,7 @@ fn filters() {
             e1 message i0 7<6 7
         unfilter e0 a/+
         filter e0 s3 a/+/#/
-            e0 filter s3 Err(MalformedFilter)
+            e0 filter s3 MalformedFilter
         ",
     );
 }
@@ -434,7 +434,7 @@ fn filters_beside_plain_subscriptions() {
         pub a 1
             e0 message i0 1<0 1
         filter e0 s2 +
-            e0 filter s2 Ok(())
+            e0 filter s2 p0 through 7:1
         pub a 2
             e0 announce i0 a
             e0 message i0 2<1 2
@@ -449,7 +449,7 @@ fn filters_beside_plain_subscriptions() {
         release e0 i0 g2
             e0 released i0
         filter e0 s4 +
-            e0 filter s4 Ok(())
+            e0 filter s4 p0 through 7:4
         pub b 5
             e0 announce i0 b
             e0 message i0 5<0 5
@@ -489,14 +489,14 @@ fn refusals() {
         sub e0 s2 a live
             e0 granted s2 i0 g1 live through 2
         filter e0 s3 x/#
-            e0 filter s3 Ok(())
+            e0 filter s3 p0 through 7:2
         filter e1 s3 x/#
-            e1 filter s3 Ok(())
+            e1 filter s3 p0 through 7:2
         filter e0 s4 y/#
-            e0 filter s4 Err(FiltersFull)
+            e0 filter s4 FiltersFull
         unfilter e0 x/#
         filter e0 s4 y/#
-            e0 filter s4 Err(FiltersFull)
+            e0 filter s4 FiltersFull
         pub a x*51 ack
             e0 published MessageTooLarge
         pub a x*50 ack retain
@@ -610,7 +610,7 @@ fn a_lagging_stream_announces_and_loses() {
         },
         "
         filter e0 s1 a/+
-            e0 filter s1 Ok(())
+            e0 filter s1 p0 through 7:0
         sub e0 s2 b live
             e0 granted s2 i0 g1 live through 0
         pub b 1

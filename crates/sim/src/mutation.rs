@@ -173,6 +173,22 @@ impl Saboteur {
                 {
                     *caught_up = true;
                 }
+                (Letter::FilterPage { records, .. }, Some(Mutation::SkipReplayed))
+                    if records.len() > 1 && self.strikes() =>
+                {
+                    let at = self.random.below(records.len() as u64) as usize;
+                    records.remove(at);
+                }
+                (Letter::FilterPage { records, .. }, Some(Mutation::RepeatPage))
+                    if !records.is_empty() && self.strikes() =>
+                {
+                    records.extend_from_within(..);
+                }
+                (Letter::FilterPage { caught_up, .. }, Some(Mutation::CaughtUpEarly))
+                    if !*caught_up && self.strikes() =>
+                {
+                    *caught_up = true;
+                }
                 (Letter::Message { record, .. }, Some(Mutation::WrongPrev)) if self.strikes() => {
                     *record = with_wrong_prev(record, self.random.chance(0.5));
                 }

@@ -4,12 +4,14 @@
 mod act;
 mod inbound;
 mod plain;
+mod wide;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
-use crate::oracle::{FilterRun, Oracle, Run};
+use crate::oracle::{Oracle, Run};
 use crate::plan::Plan;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
+use wide::Wide;
 use wire::http::HeadScan;
 use wire::native::{ClientFrame, Hello, Start};
 use wire::websocket::handshake::ClientHandshake;
@@ -46,11 +48,6 @@ struct Plain {
     has_begun: bool,
     /// The position says nothing to this node: it has to say so before anything else.
     must_announce: bool,
-}
-
-struct Wide {
-    run: FilterRun,
-    stage: Stage,
 }
 
 enum Waiting {
@@ -205,10 +202,10 @@ impl NativeClient {
         });
         self.wide.retain(|_, wide| {
             let ended = wide.stage == Stage::Ending;
-            wide.stage = Stage::Absent;
-            wide.run.seen.clear();
-            wide.run.newest.clear();
-            wide.run.skipped.clear();
+            if ended {
+                wide.finish(context.oracle);
+            }
+            (wide.stage, wide.is_told) = (Stage::Absent, false);
             !ended
         });
         for (_, waiting) in std::mem::take(&mut self.requests) {
@@ -320,6 +317,8 @@ impl Client for NativeClient {
             if wide.stage != Stage::Live {
                 return Err(format!("filter {number} is {:?}", wide.stage));
             }
+            wide.is_past_markers(oracle)
+                .map_err(|text| format!("filter {number} {text}"))?;
         }
         Ok(())
     }
@@ -328,9 +327,8 @@ impl Client for NativeClient {
         for (_, plain) in std::mem::take(&mut self.plain) {
             oracle.keep_run(plain.run);
         }
-        for (_, mut wide) in std::mem::take(&mut self.wide) {
-            wide.run.is_live = wide.stage == Stage::Live;
-            oracle.keep_filter_run(wide.run);
+        for (_, wide) in std::mem::take(&mut self.wide) {
+            wide.finish(oracle);
         }
     }
 }

@@ -9,7 +9,7 @@ mod lives;
 mod run;
 
 pub use lives::Lives;
-pub use run::{FilterRun, Hole, Run};
+pub use run::{Hole, Run};
 
 use crate::plan::Plan;
 use broker::topic::{Filter, TopicName};
@@ -90,7 +90,6 @@ pub struct Oracle {
     /// By partition: the greatest offset that anybody was told of in the present life.
     floors: BTreeMap<u32, u64>,
     runs: Vec<Run>,
-    filter_runs: Vec<FilterRun>,
     /// By topic: what its history held after the last message, and the moment when that was seen.
     pub present: BTreeMap<usize, BTreeMap<u64, u64>>,
     /// By topic: epoch and offset of the last message, sent when all faults were over.
@@ -414,11 +413,6 @@ impl Oracle {
     /// A run is over, or the world is.
     pub fn keep_run(&mut self, run: Run) {
         self.runs.push(run);
-    }
-
-    /// The same for a filter.
-    pub fn keep_filter_run(&mut self, run: FilterRun) {
-        self.filter_runs.push(run);
     }
 }
 

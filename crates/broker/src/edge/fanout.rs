@@ -40,6 +40,11 @@ impl<'a> Delivery<'a> {
         })
     }
 
+    /// A record of a page for subscriptions to filters, which need no index.
+    pub fn of_page(record: &'a Slice) -> Option<Delivery<'a>> {
+        Delivery::new(record, 0, 0)
+    }
+
     fn origin(&self) -> Origin {
         if self.is_answer {
             return Origin::Private;
@@ -125,14 +130,9 @@ impl Edge {
                     None => *delivery.raw.insert(self.enter_raw(delivery)),
                 }
             }
-            Protocol::Events => {
-                let mut event = std::mem::take(&mut self.scratch);
-                event.clear();
-                self.append_envelope_event(index, subscription, delivery, &mut event);
-                let place = self.enter_bytes(&event, delivery.origin());
-                self.scratch = event;
-                place
-            }
+            Protocol::Events => self.enter_event(delivery.origin(), &mut |edge, event| {
+                edge.append_envelope_event(index, subscription, delivery, event);
+            }),
             _ => return self.deliver_to_poll(index, delivery.record),
         };
         // Making room for the frame may have made this very subscription lagging: then the log brings this message too,
@@ -153,6 +153,26 @@ impl Edge {
         }
     }
 
+    /// Puts an event of a composite stream into the ring. It carries a cursor; if making room for it has cost messages their
+    /// place, cursors have gone back and it is written again, or a client that returns with it would miss them.
+    fn enter_event(
+        &mut self,
+        origin: Origin,
+        append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
+    ) -> Place {
+        loop {
+            let lags = self.lags;
+            let mut event = std::mem::take(&mut self.scratch);
+            event.clear();
+            append(self, &mut event);
+            let place = self.enter_bytes(&event, origin);
+            self.scratch = event;
+            if self.lags == lags {
+                return place;
+            }
+        }
+    }
+
     fn enter_native(&mut self, delivery: &Delivery<'_>) -> Place {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);
@@ -170,35 +190,33 @@ impl Edge {
         place
     }
 
-    /// The frame of a message for filters; carries the topic's name, so that no connection keeps a table of them.
-    pub(crate) fn enter_named(
+    /// The frame of a message for filters; carries the topic's name, so that no connection keeps a table of them. It is
+    /// for all that cover the topic, or for one subscription by the client's number.
+    fn enter_named(
         &mut self,
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
+        subscription: Option<u32>,
+        origin: Origin,
     ) -> Place {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);
         let mut head = std::mem::take(&mut self.scratch);
         head.clear();
-        let position = native::Position {
-            epoch: self.settings.log_of(partition).epoch,
-            offset: view.offset(),
-        };
         let named = native::NamedHead {
             topic,
             partition,
-            position,
+            position: native::Position {
+                epoch: self.settings.log_of(partition).epoch,
+                offset: view.offset(),
+            },
             prev: view.prev(),
             retained: retained(view),
-            subscription: None,
+            subscription,
         };
         native::encode_named_message_head(&named, &attributes, &mut head);
-        let origin = Origin::Named {
-            partition,
-            prev: view.prev(),
-            offset: view.offset(),
-        };
+        // The attributes are in the head.
         let place = self.enter_message(&head, &[], delivery.record, view, origin);
         self.scratch = head;
         self.attributes = attributes;
@@ -221,11 +239,15 @@ impl Edge {
             None,
         );
         if head.len() + attributes.len() + payload.len() > BODY_COPY_MAX {
-            let inline = [header.as_bytes(), head].concat();
-            let body = if attributes.is_empty() {
-                record.sub(view.payload_start()..)
+            let (inline, body) = if head.len() > HEAD_INLINE_MAX {
+                let body = Slice::concatenation_of(&[head, attributes, payload]);
+                (header.as_bytes().to_vec(), body)
+            } else if attributes.is_empty() {
+                let body = record.sub(view.payload_start()..);
+                ([header.as_bytes(), head].concat(), body)
             } else {
-                Slice::concatenation_of(&[attributes, payload])
+                let body = Slice::concatenation_of(&[attributes, payload]);
+                ([header.as_bytes(), head].concat(), body)
             };
             self.enter(&[&inline], body, origin)
         } else {
@@ -264,69 +286,146 @@ impl Edge {
         place
     }
 
-    /// The subscribers by filter, each connection once however many of its filters match.
+    /// The subscribers by filter: a native connection gets it once however many of its filters match, unless one of them
+    /// is behind; an event stream gets it once.
     fn deliver_wide(&mut self, named: u32, partition: PartitionId, delivery: &Delivery<'_>) {
         self.match_named(named);
-        self.serial = self.serial.wrapping_add(1).max(1);
-        let serial = self.serial;
+        self.named_frames += 1;
         let mut targets = std::mem::take(&mut self.targets);
         for &filter in &self.named[named].filters {
             if let Some(filter) = self.filter_entries.get(filter) {
                 targets.extend(self.members.iter(&filter.members));
             }
         }
+        let mut is_wanted = false;
+        let mut has_streams = false;
+        for &subscription in &targets {
+            let entry = &self.subscriptions[subscription];
+            match (entry.stage, self.slots[entry.connection].protocol) {
+                (Stage::Pending, _) => self.passed_while_opening(subscription, partition),
+                (_, Protocol::Events) => has_streams = true,
+                _ => is_wanted = is_wanted || !self.is_behind(subscription, partition),
+            }
+        }
         let topic = self.named[named].name.clone();
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
-        let mut native: Option<Place> = None;
-        for subscription in targets.drain(..) {
+        // Odd numbers for connections that have it, even ones for those where each subscription gets its own.
+        self.serial = (self.serial.wrapping_add(2) | 1).max(3);
+        if is_wanted {
+            self.deliver_shared(&targets, topic, partition, delivery);
+        }
+        if has_streams {
+            self.deliver_to_streams(&targets, topic, partition, delivery);
+        }
+        targets.clear();
+        self.targets = targets;
+    }
+
+    fn deliver_shared(
+        &mut self,
+        targets: &[u32],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) {
+        let (shared, apart) = (self.serial, self.serial.wrapping_sub(1));
+        let origin = Origin::Named {
+            partition,
+            after: delivery.view.offset() - 1,
+            serial: self.named_frames,
+        };
+        // Making room for it may make others lag: who is behind is asked only then.
+        let place = self.enter_named(topic, partition, delivery, None, origin);
+        let is_native = |edge: &Edge, subscription: u32| {
+            let entry = &edge.subscriptions[subscription];
+            let slot = &edge.slots[entry.connection];
+            entry.stage == Stage::Wide && slot.protocol == Protocol::Native
+        };
+        let mut has_apart = false;
+        for &subscription in targets {
+            let index = self.subscriptions[subscription].connection;
+            let mark = self.slots[index].named;
+            if mark == shared || mark == apart || !is_native(self, subscription) {
+                continue;
+            }
+            if self.has_behind(index, partition) {
+                self.slots[index].named = apart;
+                has_apart = true;
+            } else {
+                self.slots[index].named = shared;
+                self.statistics.delivered += 1;
+                self.push_place(index, place);
+            }
+        }
+        if !has_apart {
+            return;
+        }
+        for &subscription in targets {
+            let index = self.subscriptions[subscription].connection;
+            if self.slots[index].named == apart
+                && is_native(self, subscription)
+                && !self.is_behind(subscription, partition)
+            {
+                self.deliver_addressed(subscription, topic, partition, delivery, false);
+            }
+        }
+    }
+
+    fn deliver_to_streams(
+        &mut self,
+        targets: &[u32],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) {
+        for &subscription in targets {
             let entry = &self.subscriptions[subscription];
             let index = entry.connection;
             let slot = &mut self.slots[index];
-            if entry.stage != Stage::Wide || slot.named == serial {
+            if entry.stage != Stage::Wide
+                || slot.protocol != Protocol::Events
+                || slot.named == self.serial
+            {
                 continue;
             }
-            slot.named = serial;
-            let protocol = slot.protocol;
-            if self.is_skipping(index) {
-                let (from, through) = (delivery.view.prev(), delivery.view.offset());
-                self.skip(
-                    index,
-                    super::outbox::Skipped {
-                        partition,
-                        from,
-                        through,
-                    },
-                );
-                continue;
+            slot.named = self.serial;
+            if !self.is_behind(subscription, partition) {
+                self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
-            self.statistics.delivered += 1;
-            let place = match protocol {
-                Protocol::Native => match native.filter(|&place| self.ring.holds(place)) {
-                    Some(place) => place,
-                    None => *native.insert(self.enter_named(topic, partition, delivery)),
-                },
-                _ => {
-                    let mut event = std::mem::take(&mut self.scratch);
-                    event.clear();
-                    self.append_wide_event(index, topic, partition, delivery, &mut event);
-                    let (prev, offset) = (delivery.view.prev(), delivery.view.offset());
-                    let place = self.enter_bytes(
-                        &event,
-                        Origin::Named {
-                            partition,
-                            prev,
-                            offset,
-                        },
-                    );
-                    self.scratch = event;
-                    place
-                }
-            };
-            self.push_place(index, place);
         }
-        self.targets = targets;
+    }
+
+    /// A message for one subscription to filters, or for an event stream.
+    pub(super) fn deliver_addressed(
+        &mut self,
+        subscription: u32,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        is_paid: bool,
+    ) {
+        self.statistics.delivered += 1;
+        let after = delivery.view.offset() - 1;
+        let origin = self.origin_of(subscription, partition, after, is_paid);
+        let entry = &self.subscriptions[subscription];
+        let (index, client) = (entry.connection, entry.client);
+        let place = match self.slots[index].protocol {
+            Protocol::Native => self.enter_named(topic, partition, delivery, Some(client), origin),
+            _ => self.enter_event(origin, &mut |edge, event| {
+                edge.append_wide_event(index, topic, partition, delivery, event);
+            }),
+        };
+        // Making room for the frame may have cost earlier ones their place: then the log brings this one too.
+        if !self.is_behind_at(subscription, partition, after) {
+            self.push_place(index, place);
+        } else if is_paid {
+            self.refund_replay_credit(subscription);
+        }
     }
 }
+
+/// A longer head, which has tags in it, lies beside the ring with the payload.
+const HEAD_INLINE_MAX: usize = 1 << 10;
 
 /// Whether the record was published to be retained.
 pub(crate) fn retained(view: &RecordView<'_>) -> Retained {

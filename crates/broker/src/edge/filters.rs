@@ -1,17 +1,16 @@
 //! Subscriptions to filters at an edge: a trie of its own filters, and for each topic that homes have announced, which
 //! of them match.
 //!
-//! Step 8 of the path. Invariants: each distinct filter is posted once to every home while anybody subscribes to it;
-//! a subscription to a filter is live when every home has accepted it; what matches a topic is found again only when
-//! the set of filters has changed.
+//! Step 8 of the path. Invariants: every subscription asks every home, which says where it begins in each partition, and
+//! is open when all have answered; the last one to a filter takes it back from all homes; what matches a topic is found
+//! again only when the set of filters has changed. What is not simply live is in `behind`.
 
 use super::Edge;
 use super::Refusal;
 use super::large::FILTERS;
-use super::outbox::Skipped;
 use super::slots::flag;
-use super::subscriptions::{Kind, Stage, Subscription};
-use crate::mail::{HomeId, PartitionId, Request, SubscriptionKey};
+use super::subscriptions::{Kind, Subscription};
+use crate::mail::{HomeId, PartitionCursor, PartitionId, Request};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::blocks::List;
@@ -20,12 +19,8 @@ use wire::native::ErrorCode;
 
 /// One filter with its subscriptions.
 pub(crate) struct FilterEntry {
-    name: Slice,
+    pub name: Slice,
     pub members: List,
-    /// Homes that have not answered yet.
-    waiting: u16,
-    /// Who asked for it first; answers name it.
-    asker: SubscriptionKey,
 }
 
 /// A topic that some home has announced to this edge.
@@ -38,8 +33,16 @@ pub(crate) struct NamedTopic {
 }
 
 impl Edge {
-    /// Asks for a filter with wildcards. Answered by `tell_subscribed_filter` or `tell_refused`.
-    pub(crate) fn subscribe_filter(&mut self, index: u32, filter: Filter<'_>, client: u32) -> u32 {
+    /// Asks for a filter with wildcards, live but in the partitions for which it comes with a cursor. Answered by
+    /// `tell_subscribed_filters` or `tell_refused`; none if it is refused at once.
+    pub(crate) fn subscribe_filter(
+        &mut self,
+        index: u32,
+        filter: Filter<'_>,
+        client: u32,
+        since: &[PartitionCursor],
+        fail_on_gap: bool,
+    ) -> Option<u32> {
         let subscription =
             self.insert_subscription(index, client, 0, Kind::Filter, LagPolicy::Replay);
         let limits = &self.settings.limits;
@@ -52,12 +55,12 @@ impl Edge {
                     ..Refusal::of(ErrorCode::FilterTooWide)
                 },
             );
-            return subscription;
+            return None;
         }
         let known = self.filters.get(filter).copied();
         if known.is_some_and(|id| self.holds_filter(index, id)) {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
-            return subscription;
+            return None;
         }
         let id = match known {
             Some(id) => id,
@@ -70,21 +73,35 @@ impl Edge {
                         ..Refusal::of(ErrorCode::FiltersFull)
                     },
                 );
-                return subscription;
+                return None;
             }
-            None => self.add_filter(filter, subscription),
+            None => self.add_filter(filter),
         };
         let entry = &mut self.filter_entries[id];
         let position = entry.members.len() as u32;
         self.members.push(&mut entry.members, subscription);
-        let ready = entry.waiting == 0;
+        let name = entry.name.clone();
         self.subscriptions[subscription].topic = id;
         self.set_list_position(subscription, position);
         self.note_if_large(subscription);
-        if ready {
-            self.open_filter_subscription(subscription);
+        self.expect_grants(subscription, fail_on_gap);
+        let key = self.subscription_key(subscription);
+        for home in 0..self.settings.homes_count {
+            let is_theirs = |cursor: &&PartitionCursor| {
+                let partition = cursor.partition;
+                self.settings.home_of(partition) == home
+            };
+            let since = since.iter().filter(is_theirs).copied().collect();
+            self.request(
+                home,
+                Request::AddFilter {
+                    filter: name.clone(),
+                    subscription: key,
+                    since,
+                },
+            );
         }
-        subscription
+        Some(subscription)
     }
 
     /// Whether the connection has a subscription to the filter.
@@ -105,58 +122,14 @@ impl Edge {
         })
     }
 
-    fn add_filter(&mut self, filter: Filter<'_>, subscription: u32) -> u32 {
-        let name = self.mail.copy(filter.as_str().as_bytes());
-        let homes = self.settings.homes_count;
-        let asker = self.subscription_key(subscription);
-        let entry = FilterEntry {
-            name: name.clone(),
+    fn add_filter(&mut self, filter: Filter<'_>) -> u32 {
+        let id = self.filter_entries.insert(FilterEntry {
+            name: self.mail.copy(filter.as_str().as_bytes()),
             members: List::new(),
-            waiting: homes,
-            asker,
-        };
-        let id = self.filter_entries.insert(entry);
-        self.filters_asked.insert(asker.generation, id);
+        });
         self.filters.insert(filter, id);
         self.filters_version = self.filters_version.wrapping_add(1);
-        for home in 0..homes {
-            self.request(
-                home,
-                Request::AddFilter {
-                    filter: name.clone(),
-                    subscription: asker,
-                },
-            );
-        }
         id
-    }
-
-    /// A home has answered for a filter.
-    pub(crate) fn filter_granted(&mut self, asker: SubscriptionKey, result: Result<(), ErrorCode>) {
-        let Some(&id) = self.filters_asked.get(&asker.generation) else {
-            return;
-        };
-        let entry = &mut self.filter_entries[id];
-        entry.waiting -= 1;
-        let done = entry.waiting == 0;
-        if done {
-            self.filters_asked.remove(&asker.generation);
-        }
-        let members: Vec<u32> = self.members.iter(&entry.members).collect();
-        match result {
-            Err(code) => members
-                .into_iter()
-                .for_each(|member| self.refused(member, Refusal::of(code))),
-            Ok(()) if done => members
-                .into_iter()
-                .for_each(|member| self.open_filter_subscription(member)),
-            Ok(()) => {}
-        }
-    }
-
-    fn open_filter_subscription(&mut self, subscription: u32) {
-        self.subscriptions[subscription].stage = Stage::Wide;
-        self.tell_subscribed_filter(subscription);
     }
 
     /// Takes a subscription out of its filter; the last one takes the filter with it.
@@ -178,7 +151,6 @@ impl Edge {
         let Some(filter) = self.filter_entries.remove(entry.topic) else {
             return;
         };
-        self.filters_asked.remove(&filter.asker.generation);
         if let Ok(parsed) = Filter::parse(std::str::from_utf8(&filter.name).unwrap_or_default()) {
             self.filters.remove(parsed);
         }
@@ -223,20 +195,6 @@ impl Edge {
             let filters = &mut topic.filters;
             self.filters
                 .matches(name, &mut |&filter| filters.push(filter));
-        }
-    }
-
-    /// Every connection with filters is told that messages of a partition were left out.
-    pub(crate) fn skip_for_filters(&mut self, skipped: Skipped) {
-        let members: Vec<u32> = self
-            .filter_entries
-            .iter()
-            .flat_map(|(_, entry)| self.members.iter(&entry.members))
-            .map(|subscription| self.subscriptions[subscription].connection)
-            .collect();
-        for index in members {
-            self.skip(index, skipped);
-            self.touch(index);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Invariants: an idle connection owns a slot, a stamp and its subscriptions, nothing else; nothing here waits; a slow
 //! connection costs its own outbox; whatever a peer sends becomes a typed error, a close code and a counter.
 
+mod behind;
 mod fanout;
 mod filters;
 mod input;
@@ -23,10 +24,10 @@ mod subscriptions;
 pub use outbox::Written;
 pub use statistics::EdgeStatistics;
 
+pub(crate) use behind::Beginning;
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
 pub(crate) use liveness::Deadline;
-pub(crate) use outbox::Skipped;
 pub(crate) use policies::{LeftOut, Wish};
 pub(crate) use slots::{NONE, Protocol, flag};
 pub(crate) use subscriptions::{Grant, Page};
@@ -128,8 +129,11 @@ pub struct Edge {
     members: ListPool,
     filters: FilterTrie<u32>,
     filter_entries: Slab<filters::FilterEntry>,
-    /// Filters that some home has not answered for, by the generation of the subscription that asked.
-    filters_asked: BTreeMap<u32, u32>,
+    behind: behind::Behind,
+    /// Messages to filters so far.
+    named_frames: u64,
+    /// Times that something queued was given up, to be read again.
+    lags: u64,
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
     homes: Vec<HomeLink>,
@@ -191,7 +195,9 @@ impl Edge {
             members: ListPool::default(),
             filters: FilterTrie::default(),
             filter_entries: Slab::new(),
-            filters_asked: BTreeMap::new(),
+            behind: behind::Behind::default(),
+            named_frames: 0,
+            lags: 0,
             filters_version: 0,
             named: Slab::new(),
             homes: (0..homes).map(|_| HomeLink::default()).collect(),
@@ -288,7 +294,26 @@ impl Edge {
             Letter::FilterGranted {
                 subscription,
                 result,
-            } => self.filter_granted(subscription, result),
+            } => self.filter_granted(home, subscription, result),
+            Letter::FilterPage {
+                subscription,
+                partition,
+                after,
+                gap,
+                records,
+                through,
+                caught_up,
+            } => {
+                let page = behind::FilterPage {
+                    partition,
+                    after,
+                    gap,
+                    records,
+                    through,
+                    caught_up,
+                };
+                self.filter_page(subscription, &page);
+            }
             Letter::Announce {
                 index,
                 partition,
@@ -314,10 +339,8 @@ impl Edge {
                 self.page(subscription, page);
             }
             Letter::StreamGap {
-                partition,
-                from,
-                to,
-            } => self.stream_gap(home, partition, from, to),
+                partition, from, ..
+            } => self.stream_gap(home, partition, from),
             Letter::History { reply, result } => self.history_answered(reply, result),
             Letter::Published { reply, result } => self.publish_answered(reply, result),
             Letter::Consumed { requests, bytes } => self.consumed(home, requests, bytes),

@@ -9,7 +9,7 @@ use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
 use crate::mail::{HomeId, PartitionId};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
@@ -26,23 +26,11 @@ pub enum Written {
     Failed,
 }
 
-/// Bytes that a blocked connection owns, and what it has to be told once it drains.
+/// Bytes that a blocked connection owns.
 #[derive(Default)]
 pub(crate) struct Owned {
     parts: VecDeque<Slice>,
     bytes: usize,
-    /// Messages for filters that were left out, by partition.
-    pub skipped: Vec<Skipped>,
-}
-
-/// Messages of one partition that a subscription to a filter was not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Skipped {
-    pub partition: PartitionId,
-    /// Exclusive.
-    pub from: u64,
-    /// Inclusive.
-    pub through: u64,
 }
 
 /// Parts of one vectored write.
@@ -252,7 +240,7 @@ impl Edge {
         if self
             .owned
             .get(slot.owned)
-            .is_some_and(|owned| owned.parts.is_empty() && owned.skipped.is_empty())
+            .is_some_and(|owned| owned.parts.is_empty())
         {
             self.owned.remove(slot.owned);
             slot.owned = NONE;
@@ -369,7 +357,7 @@ impl Edge {
     }
 
     /// Gives up the places before `limit` (all of them without one): answers become owned, messages make their
-    /// subscriptions lagging or are noted as skipped.
+    /// subscriptions lagging, those to filters in the partition.
     fn spill(&mut self, index: u32, limit: Option<Place>) {
         let mut list = std::mem::take(&mut self.slots[index].places);
         let mut kept = List::new();
@@ -377,6 +365,9 @@ impl Edge {
         let is_composite =
             self.slots[index].protocol == Protocol::Events && !self.slots[index].is(flag::RAW);
         let mut broken = false;
+        // Of partitions from which something for filters was dropped, the number of the last such message.
+        let mut dropped: BTreeMap<PartitionId, u64> = BTreeMap::new();
+        let mut filters = None;
         while let Some(place) = self.lists.pop_front(&mut list) {
             let old = limit.is_none_or(|limit| self.ring.is_before(place, limit));
             let drop = old || (broken && self.ring.origin(place) != Origin::Private);
@@ -413,24 +404,41 @@ impl Edge {
                 },
                 Origin::Named {
                     partition,
-                    prev,
-                    offset,
+                    after,
+                    serial,
                 } => {
-                    let skipping = !self
-                        .owned
-                        .get(self.slots[index].owned)
-                        .is_none_or(|o| o.skipped.is_empty());
-                    if drop || skipping {
-                        self.skip(
-                            index,
-                            Skipped {
-                                partition,
-                                from: prev,
-                                through: offset,
-                            },
-                        );
+                    let drop = drop || dropped.contains_key(&partition);
+                    if drop {
+                        let before = dropped.insert(partition, serial).unwrap_or(0);
+                        let all = filters.get_or_insert_with(|| self.open_filters(index));
+                        // Who was open before has gone back further already.
+                        let from = all.partition_point(|(opened, _)| *opened < before);
+                        let to = all.partition_point(|(opened, _)| *opened < serial);
+                        for (_, subscription) in &all[from..to] {
+                            self.lag_filter(*subscription, partition, after);
+                        }
                     }
-                    !(drop || skipping)
+                    !drop
+                }
+                Origin::Addressed {
+                    subscription,
+                    partition,
+                    after,
+                    is_paid,
+                } => {
+                    let drop = drop || dropped.contains_key(&partition);
+                    if drop {
+                        dropped.entry(partition).or_default();
+                        // One that has ended goes on to the frame that says so, or ends here.
+                        if let Some(subscription) = self.live_subscription(subscription) {
+                            self.lag_filter(subscription, partition, after);
+                            broken = is_composite;
+                            if is_paid {
+                                self.refund_replay_credit(subscription);
+                            }
+                        }
+                    }
+                    !drop
                 }
             };
             if keep {
@@ -444,29 +452,6 @@ impl Edge {
         slot.places = kept;
     }
 
-    /// Notes a message for filters that this connection is not sent.
-    pub(crate) fn skip(&mut self, index: u32, skipped: Skipped) {
-        self.statistics.skipped += 1;
-        let ranges = &mut self.owned_of(index).skipped;
-        match ranges
-            .iter_mut()
-            .find(|range| range.partition == skipped.partition)
-        {
-            Some(range) => {
-                range.from = range.from.min(skipped.from);
-                range.through = range.through.max(skipped.through);
-            }
-            None => ranges.push(skipped),
-        }
-    }
-
-    /// Whether messages for filters are being left out until the socket drains.
-    pub(crate) fn is_skipping(&self, index: u32) -> bool {
-        self.owned
-            .get(self.slots[index].owned)
-            .is_some_and(|owned| !owned.skipped.is_empty())
-    }
-
     /// Everything has been written.
     fn drained(&mut self, index: u32) {
         self.let_go(index);
@@ -475,15 +460,6 @@ impl Edge {
         if slot.is(flag::CLOSING) {
             self.finish(index);
             return;
-        }
-        if slot.owned != NONE {
-            let skipped = self
-                .owned
-                .remove(slot.owned)
-                .map(|owned| owned.skipped)
-                .unwrap_or_default();
-            slot.owned = NONE;
-            self.tell_skipped(index, &skipped);
         }
         if self.slots[index].is(flag::CHOKED) {
             self.slots[index].clear(flag::CHOKED);
@@ -505,6 +481,7 @@ impl Edge {
             Stage::Reading => self.renew_key(subscription),
             _ => {}
         }
+        self.lags += 1;
         let entry = &mut self.subscriptions[subscription];
         entry.stage = Stage::Lagging;
         entry.set_cursor(prev);

@@ -5,7 +5,7 @@
 //! Invariants: frames are contiguous in memory; places rise by one (wrapping); at most `capacity` bytes lie inline;
 //! what is larger hangs beside the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
 
-use crate::mail::{HomeId, PartitionId};
+use crate::mail::{HomeId, PartitionId, SubscriptionKey};
 use std::collections::VecDeque;
 use stdx::chunk::Slice;
 
@@ -24,11 +24,22 @@ pub(crate) enum Origin {
         prev: u64,
         offset: u64,
     },
-    /// A message for subscriptions to filters.
+    /// A message for all subscriptions to filters of a native connection that cover its topic.
     Named {
         partition: PartitionId,
-        prev: u64,
-        offset: u64,
+        /// What of the partition comes before it.
+        after: u64,
+        /// Rises with every such message of the edge.
+        serial: u64,
+    },
+    /// A message, or what settles, for one subscription to filters.
+    Addressed {
+        subscription: SubscriptionKey,
+        partition: PartitionId,
+        /// What of the partition comes before it.
+        after: u64,
+        /// It has used credit of a replay.
+        is_paid: bool,
     },
 }
 

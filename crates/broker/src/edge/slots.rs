@@ -29,37 +29,39 @@ pub(crate) enum Protocol {
 /// One bit each.
 pub(crate) mod flag {
     /// In the list of connections to flush.
-    pub const DIRTY: u16 = 1;
+    pub const DIRTY: u32 = 1;
     /// The last write was short; wait for writable.
-    pub const BLOCKED: u16 = 1 << 1;
+    pub const BLOCKED: u32 = 1 << 1;
     /// To be reset at the end of the turn; nothing is queued any more.
-    pub const DEAD: u16 = 1 << 2;
+    pub const DEAD: u32 = 1 << 2;
     /// In the list of blocked connections that hold places.
-    pub const HOLDS: u16 = 1 << 3;
+    pub const HOLDS: u32 = 1 << 3;
     /// Close once all is written; nothing is read any more.
-    pub const CLOSING: u16 = 1 << 4;
+    pub const CLOSING: u32 = 1 << 4;
     /// Do not read: an answer is due first, or a home has no room for requests.
-    pub const PAUSED: u16 = 1 << 5;
+    pub const PAUSED: u32 = 1 << 5;
     /// The network has bytes that we have not asked for.
-    pub const UNREAD: u16 = 1 << 6;
+    pub const UNREAD: u32 = 1 << 6;
     /// A subscription waits for the outbox to drain before it reads its next page.
-    pub const LAGGING: u16 = 1 << 7;
+    pub const LAGGING: u32 = 1 << 7;
     /// A ping is on its way.
-    pub const PINGED: u16 = 1 << 8;
+    pub const PINGED: u32 = 1 << 8;
     /// The peer has ended its direction.
-    pub const ENDED: u16 = 1 << 9;
+    pub const ENDED: u32 = 1 << 9;
     /// HTTP: the request's head has not arrived in full since the connection began.
-    pub const STARTING: u16 = 1 << 10;
+    pub const STARTING: u32 = 1 << 10;
     /// In the list of those that go on with kept input next turn.
-    pub const RESUMED: u16 = 1 << 11;
+    pub const RESUMED: u32 = 1 << 11;
     /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a composite cursor.
-    pub const RAW: u16 = 1 << 12;
+    pub const RAW: u32 = 1 << 12;
     /// Paused because its own outbox is too long.
-    pub const CHOKED: u16 = 1 << 13;
+    pub const CHOKED: u32 = 1 << 13;
     /// So many subscriptions that they are found by an index.
-    pub const LARGE: u16 = 1 << 14;
+    pub const LARGE: u32 = 1 << 14;
     /// In the list of those that wait for a home to have room.
-    pub const WAITS: u16 = 1 << 15;
+    pub const WAITS: u32 = 1 << 15;
+    /// Some subscription to filters is read from the log in some partition.
+    pub const BEHIND: u32 = 1 << 16;
 }
 
 /// One connection.
@@ -67,7 +69,7 @@ pub(crate) struct Slot {
     /// Against reuse of the index; from the network.
     pub generation: u32,
     pub protocol: Protocol,
-    pub flags: u16,
+    pub flags: u32,
     /// Seconds of silence after which a ping is due; 0: none.
     pub ping_interval_s: u16,
     /// Frames that wait for the socket, by their places in the ring.
@@ -103,15 +105,15 @@ impl Slot {
     };
 
     /// Whether any of these bits is set.
-    pub fn is(&self, bits: u16) -> bool {
+    pub fn is(&self, bits: u32) -> bool {
         self.flags & bits != 0
     }
 
-    pub fn set(&mut self, bits: u16) {
+    pub fn set(&mut self, bits: u32) {
         self.flags |= bits;
     }
 
-    pub fn clear(&mut self, bits: u16) {
+    pub fn clear(&mut self, bits: u32) {
         self.flags &= !bits;
     }
 }

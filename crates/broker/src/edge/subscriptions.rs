@@ -5,7 +5,6 @@
 //! edge releases an index when its last plain subscription goes, with the newest generation that it has seen; a
 //! subscription takes live messages in stage [`Stage::Live`] only, and is read from the log in the others.
 
-use super::outbox::Skipped;
 use super::policies::{Terms, Wish};
 use super::slots::{NONE, flag};
 use super::{Edge, Refusal};
@@ -29,7 +28,7 @@ pub(crate) enum Stage {
     Reading,
     /// To be read from the log, after the cursor, when the socket has drained.
     Lagging,
-    /// To a filter: takes live messages of all topics that match.
+    /// To a filter: takes live messages of all topics that match, but in partitions where it is behind.
     Wide,
 }
 
@@ -46,7 +45,8 @@ pub(crate) struct Subscription {
     position: u32,
     /// The client's own number for it.
     pub client: u32,
-    /// Everything up to here is settled; two halves, so that the entry stays small.
+    /// Everything up to here is settled; two halves, so that the entry stays small. To a filter: the number of the last
+    /// message for filters before it was open.
     cursor: [u32; 2],
     pub home: HomeId,
     pub stage: Stage,
@@ -256,7 +256,7 @@ impl Edge {
         self.subscriptions[subscription].generation = self.generation;
     }
 
-    fn live_subscription(&self, key: SubscriptionKey) -> Option<u32> {
+    pub(super) fn live_subscription(&self, key: SubscriptionKey) -> Option<u32> {
         let entry = self.subscriptions.get(key.index)?;
         (entry.generation == key.generation).then_some(key.index)
     }
@@ -310,11 +310,6 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let topic = self.topics[usize::from(entry.home)].get(entry.topic);
         topic.map_or(0, |topic| self.settings.log_of(topic.partition).epoch)
-    }
-
-    /// Whether it is a live subscription to a filter.
-    pub(crate) fn is_wide(&self, subscription: u32) -> bool {
-        self.subscriptions[subscription].stage == Stage::Wide
     }
 
     /// Limits the replay of a subscription until the client gives more.
@@ -379,7 +374,7 @@ impl Edge {
     }
 
     /// Asks for the next pages now unless the socket is full.
-    fn read_if_writable(&mut self, index: u32) {
+    pub(super) fn read_if_writable(&mut self, index: u32) {
         if !self.slots[index].is(flag::BLOCKED) {
             self.read_lagging(index);
         }
@@ -417,19 +412,16 @@ impl Edge {
             }
             at = next;
         }
-        if !left {
-            self.slots[index].clear(flag::LAGGING);
+        match self.read_behind(index) {
+            Some(false) if !left => self.slots[index].clear(flag::LAGGING),
+            _ => {}
         }
     }
 
     /// Asks for one page; false when the client has given no credit for it.
     fn read(&mut self, subscription: u32) -> bool {
         let limits = &self.settings.limits;
-        let credit = self
-            .replay_credits
-            .get(&subscription)
-            .copied()
-            .unwrap_or(u32::MAX);
+        let credit = self.replay_credit(subscription).unwrap_or(u32::MAX);
         let records_max = limits.page_records_max.min(credit);
         if records_max == 0 {
             return false;
@@ -500,9 +492,7 @@ impl Edge {
             if entry.stage == Stage::Lagging && entry.cursor() < through {
                 break;
             }
-            if let Some(credit) = self.replay_credits.get_mut(&subscription) {
-                *credit = credit.saturating_sub(1);
-            }
+            self.use_replay_credit(subscription);
             self.deliver_one(subscription, record);
         }
         if self.subscriptions[subscription].stage == Stage::Live {
@@ -515,6 +505,22 @@ impl Edge {
                 self.touch(index);
             }
         }
+    }
+
+    /// Messages that the client still allows, if it limits them.
+    pub(super) fn replay_credit(&self, subscription: u32) -> Option<u32> {
+        self.replay_credits.get(&subscription).copied()
+    }
+
+    pub(super) fn use_replay_credit(&mut self, subscription: u32) {
+        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+            *credit = credit.saturating_sub(1);
+        }
+    }
+
+    /// The replay is over.
+    pub(super) fn forget_replay_credit(&mut self, subscription: u32) {
+        self.replay_credits.remove(&subscription);
     }
 
     /// A message that the client had given credit for was not sent after all: the log will bring it again.
@@ -554,6 +560,8 @@ impl Edge {
             return;
         };
         let (index, next, previous) = (entry.connection, entry.next, entry.previous);
+        // Of one to a filter what waits is sent: others of the connection may share what comes behind it, which would then
+        // stand for more than it brings. UNSUBSCRIBED comes behind all of it.
         if !entry.is_filter() && entry.topic != NONE && !self.slots[index].places.is_empty() {
             let (home, topic) = (entry.home, entry.topic);
             self.drop_places(index, home, topic);
@@ -578,6 +586,7 @@ impl Edge {
             self.drop_subscription(at);
             at = next;
         }
+        self.forget_all_behind(index);
     }
 
     fn drop_subscription(&mut self, subscription: u32) {
@@ -588,6 +597,7 @@ impl Edge {
         self.forget_recovery(entry.connection, subscription);
         self.forget_if_large(&entry);
         if entry.is_filter() {
+            self.forget_behind(entry.connection, subscription);
             self.drop_filter_subscription(subscription, &entry);
             return;
         }
@@ -635,8 +645,8 @@ impl Edge {
         }
     }
 
-    /// The stream of a partition has lost records: all its plain subscriptions go on by pages, which know each gap.
-    pub(crate) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64, to: u64) {
+    /// The stream of a partition has lost records: all its subscriptions go on by pages, which know each gap.
+    pub(crate) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64) {
         let mut concerned = Vec::new();
         for (_, topic) in self.topics[usize::from(home)].iter_mut() {
             if topic.partition == partition {
@@ -655,13 +665,9 @@ impl Edge {
                 self.touch(index);
             }
         }
-        self.skip_for_filters(Skipped {
-            partition,
-            from,
-            through: to,
-        });
+        self.filters_lost_stream(partition, from);
     }
 }
 
 /// Pages on their way for one connection.
-const READS_MAX: u32 = 4;
+pub(super) const READS_MAX: usize = 4;

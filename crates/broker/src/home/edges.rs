@@ -88,30 +88,41 @@ pub(super) struct Filters {
     pub version: u32,
 }
 
+/// What became of a filter that an edge wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Added {
+    /// It is there now.
+    New,
+    /// The edge had it here.
+    Known,
+    /// `filters_max` different ones are there already; nothing has changed.
+    Full,
+}
+
 impl Filters {
     pub fn len(&self) -> usize {
         self.trie.len()
     }
 
-    /// Notes that the edge wants the filter. False, and nothing changed, if `filters_max` different ones are there
-    /// already. Asking twice is asking once.
+    /// Notes that the edge wants the filter. Asking twice is asking once.
     pub fn add(
         &mut self,
         filter: crate::topic::Filter<'_>,
         edge: EdgeId,
         filters_max: u32,
-    ) -> bool {
+    ) -> Added {
         if let Some(edges) = self.trie.get_mut(filter) {
-            if !edges.contains(&edge) {
-                edges.push(edge);
+            if edges.contains(&edge) {
+                return Added::Known;
             }
+            edges.push(edge);
         } else if self.trie.len() < filters_max as usize {
             self.trie.insert(filter, vec![edge]);
         } else {
-            return false;
+            return Added::Full;
         }
         self.version = self.version.wrapping_add(1);
-        true
+        Added::New
     }
 
     /// The edge wants the filter no more. False if it did not.

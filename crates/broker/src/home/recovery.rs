@@ -8,12 +8,13 @@
 //! other. A parked request counts against its edge's requests in flight until then; of the questions themselves only a
 //! few are on their way, so that answers take little memory.
 
+use super::filters::{DiskScan, Scan};
 use super::history::{HistoryQuery, Known};
 use super::read::Reading;
 use super::subscribe::{Found, Subscribing};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
-use crate::mail::{Code, Letter};
+use crate::mail::{Code, Gap, Letter};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
 
@@ -43,6 +44,8 @@ pub(super) struct Recovery {
 pub(super) enum Waiting {
     /// A page for a subscription.
     Page(Caller, Reading),
+    /// A page for a subscription to filters.
+    Scan(Caller, Scan),
     /// A page of history.
     History(Caller, HistoryQuery),
     /// What a disk has read.
@@ -62,6 +65,8 @@ struct Parked {
 pub(super) enum Question {
     /// A page for a subscription, through this offset.
     Page(Reading, u64),
+    /// A page for a subscription to filters, and what lies before it and cannot be had.
+    Scan(Scan, Option<Gap>),
     /// Where a subscription begins; records through this offset were asked about.
     Start(Subscribing, u64),
     /// Where a topic's history begins.
@@ -111,12 +116,19 @@ impl Recovery {
         (self.pages, self.bytes) = (0, 0);
     }
 
+    /// Has it dealt with in its turn.
+    pub fn wait(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+
     /// Notes what a page has cost.
     pub fn charge(&mut self, records: &[Slice]) {
-        self.bytes += records
-            .iter()
-            .map(|record| record.len() as u64)
-            .sum::<u64>();
+        self.charge_bytes(records.iter().map(|record| record.len()).sum());
+    }
+
+    /// Notes how many bytes have been looked at.
+    pub fn charge_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
     }
 }
 
@@ -151,6 +163,7 @@ impl Home {
         self.recovery.pages += 1;
         match waiting {
             Waiting::Page(from, reading) => self.read(from, reading, out),
+            Waiting::Scan(from, scan) => self.scan(from, scan, out),
             Waiting::History(from, query) => {
                 self.history(now_ms, from, query, Known::Nothing, out);
             }
@@ -242,6 +255,21 @@ impl Home {
                 };
                 self.page_from_disk(from, local, reading, through, page, out);
             }
+            (
+                Question::Scan(scan, gap),
+                DiskAnswer::Scan {
+                    records,
+                    through,
+                    damaged,
+                },
+            ) => {
+                let found = DiskScan {
+                    records,
+                    through,
+                    damaged,
+                };
+                self.scan_from_disk(from, local, &scan, gap, found, out);
+            }
             (Question::Start(asked, through), DiskAnswer::Start { prev, .. }) => {
                 let found = match prev {
                     Some(prev) => Found::Prev(prev),
@@ -288,6 +316,7 @@ impl Home {
         self.statistics.refused.count(code);
         let letter = match question {
             Question::Page(Reading { subscription, .. }, _)
+            | Question::Scan(Scan { subscription, .. }, _)
             | Question::Start(Subscribing { subscription, .. }, _) => {
                 Letter::Refused { subscription, code }
             }

@@ -1,14 +1,15 @@
 //! Event streams (`text/event-stream`): one raw topic, or several topics and filters in an envelope.
 //!
 //! Of a raw topic the data is the payload and `id:` the position. In an envelope the data is a JSON object that names
-//! the topic, and `id:` a composite cursor: the positions of all topics in the order of the request, `-` for a filter.
+//! the topic, and `id:` a composite cursor (`cursor`).
 //! Events of ours have names that begin with `crore.`, so that `onmessage` sees messages only.
 
 use super::State;
+use super::cursor::{CURSOR_BYTES_MAX, StreamCursor};
 use super::http::{Answer, Fault, cross_origin};
 use super::json;
 use super::route;
-use crate::edge::{Delivery, Edge, Grant, LeftOut, Protocol, Refusal, Skipped, Wish, flag};
+use crate::edge::{Beginning, Delivery, Edge, Grant, LeftOut, Protocol, Refusal, Wish, flag};
 use crate::mail::{Gap, PartitionId, Start};
 use crate::position::Position;
 use crate::settings::LagPolicy;
@@ -25,26 +26,16 @@ use wire::native::{ErrorCode, SkipReason, UnsubscribeCode};
 /// A stream in envelopes.
 pub(crate) struct Events {
     topics: Vec<StreamTopic>,
+    cursor: StreamCursor,
 }
 
 struct StreamTopic {
     name: Box<str>,
     is_filter: bool,
-    /// Of a filter, and of a topic that was refused, a cursor says nothing.
-    has_cursor: bool,
-    /// Everything up to here has been sent; nothing before the subscription holds, unless the client came back with it.
-    cursor: Option<Position>,
 }
 
-/// Topics and filters of one stream: their cursor, in `Last-Event-ID`, must stay within two kilobytes.
-const TOPICS_MAX: usize = 48;
-/// Bytes of a cursor.
-const CURSOR_BYTES_MAX: usize = 2 << 10;
 /// What clients wait before they reconnect.
 const RETRY_MS: u64 = 2_000;
-
-const _: () =
-    assert!(TOPICS_MAX * "18446744073709551615:18446744073709551615,".len() <= CURSOR_BYTES_MAX);
 
 impl Edge {
     /// `GET /topics/...` with `Accept: text/event-stream`.
@@ -94,22 +85,25 @@ impl Edge {
             }
             topics.push(StreamTopic {
                 is_filter: !filter.is_plain(),
-                has_cursor: filter.is_plain(),
                 name: value.as_ref().into(),
-                cursor: None,
             });
         }
         if topics.is_empty() {
             return Err(ErrorCode::TopicRequired.into());
         }
-        if topics.len() > TOPICS_MAX {
+        let has_filters = topics.iter().any(|topic| topic.is_filter);
+        let topics_max = StreamCursor::topics_max(&self.settings, has_filters);
+        if topics.len() > topics_max {
             return Err(Fault::new(
                 ErrorCode::TooManyTopics,
-                format!("at most {TOPICS_MAX} topics in one stream"),
+                match topics_max {
+                    0 => "no filters in a stream: there are too many partitions".to_owned(),
+                    _ => format!("at most {topics_max} topics in such a stream"),
+                },
             ));
         }
-        let cursor = last_event_id(request, target)?;
-        if cursor
+        let last_event_id = last_event_id(request, target)?;
+        if last_event_id
             .as_ref()
             .is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX)
         {
@@ -117,39 +111,37 @@ impl Edge {
         }
         let start = requested_start(target)?;
         let policy = requested_policy(target)?;
-        let cursor = cursor.map(|cursor| parse_cursor(&cursor, topics.len()));
+        let kinds: Vec<bool> = topics.iter().map(|topic| topic.is_filter).collect();
+        let mut cursor = StreamCursor::new(&kinds);
+        // Until a topic's start is told, the cursor that the client came with holds for it. One that cannot be read is one
+        // that nobody knows: everything is a gap.
+        let returned = last_event_id.map(|text| {
+            cursor.read(&text, &self.settings);
+            cursor.clone()
+        });
         self.open_stream(index, answer, 0);
-        // Until a topic's start is told, the cursor that the client came with holds for it.
-        if let Some(Some(positions)) = &cursor {
-            for (topic, position) in topics.iter_mut().zip(positions) {
-                topic.cursor = Some(*position);
-            }
-        }
         let wanted: Vec<(Box<str>, bool)> = topics
             .iter()
             .map(|topic| (topic.name.clone(), topic.is_filter))
             .collect();
-        self.set_state(index, State::Events(Events { topics }));
+        self.set_state(index, State::Events(Events { topics, cursor }));
+        // All filters of a stream have one cursor; it is asked for with the first of them.
+        let mut since = match &returned {
+            None => Vec::new(),
+            Some(cursor) => cursor.partitions(&self.settings),
+        };
         for (number, (name, is_filter)) in wanted.iter().enumerate() {
             let client = number as u32;
             if *is_filter {
-                // A cursor does not cover filters yet: whoever returns with one is told that messages may be missing.
-                if cursor.is_some() {
-                    let mut data = Vec::from(&b"{\"topic\":"[..]);
-                    append_json_string(&mut data, name);
-                    data.extend_from_slice(b",\"gap\":{\"reason\":\"filter\"}}");
-                    self.send_event(index, "crore.gap", None, &data);
-                }
                 if let Ok(filter) = Filter::parse(name) {
-                    self.subscribe_filter(index, filter, client);
+                    let since = std::mem::take(&mut since);
+                    self.subscribe_filter(index, filter, client, &since, false);
                 }
                 continue;
             }
-            let start = match &cursor {
+            let start = match &returned {
                 None => start,
-                Some(positions) => {
-                    Start::Since(positions.as_ref().map_or(UNKNOWN, |all| all[number]))
-                }
+                Some(cursor) => Start::Since(cursor.topic(number).unwrap_or(UNKNOWN)),
             };
             let wish = Wish {
                 policy,
@@ -160,7 +152,7 @@ impl Edge {
         Ok(())
     }
 
-    fn open_stream(&mut self, index: u32, answer: &Answer, raw: u16) {
+    fn open_stream(&mut self, index: u32, answer: &Answer, raw: u32) {
         let mut head = Vec::with_capacity(256);
         let writer = ResponseWriter::new(&mut head, 200).keep_alive(false);
         cross_origin(writer, answer)
@@ -231,35 +223,89 @@ impl Edge {
 
     /// Tells a cursor without an event. It gives way with the messages before it.
     fn send_id(&mut self, subscription: u32, id: &str, offset: u64) {
-        let mark = OutgoingEvent {
-            id: Some(id),
-            ..OutgoingEvent::default()
-        };
-        let mut bytes = Vec::new();
-        encode(&mark, &mut bytes);
+        let bytes = id_event(id);
         self.send_mark(subscription, offset, offset, &bytes);
     }
 
-    pub(super) fn events_subscribed_filter(&mut self, index: u32, subscription: u32) {
-        let number = self.subscription_client(subscription);
-        let mut data = Vec::from(&b"{\"topic\":"[..]);
-        append_json_string(
-            &mut data,
-            &self.stream_topic(index, number).unwrap_or_default(),
-        );
-        data.push(b'}');
-        // Of filters alone the cursor says nothing but that this client has been here: enough to be told, when it
-        // returns, that messages may be missing.
+    pub(super) fn events_subscribed_filters(
+        &mut self,
+        index: u32,
+        subscriptions: &[u32],
+        beginnings: &[Beginning],
+    ) {
+        let settings = self.settings.clone();
+        if let Some(State::Events(events)) = self.state(index) {
+            events.cursor.begin_filters(beginnings, &settings);
+        }
+        let complete = beginnings.iter().all(|beginning| beginning.gap.is_none());
+        // As they were asked for; the chain has the newest first.
+        for &subscription in subscriptions.iter().rev() {
+            let number = self.subscription_client(subscription);
+            let mut data = Vec::from(&b"{\"topic\":"[..]);
+            append_json_string(
+                &mut data,
+                &self.stream_topic(index, number).unwrap_or_default(),
+            );
+            json::append(&mut data, format_args!(",\"complete\":{complete}}}"));
+            self.send_event(index, "crore.start", None, &data);
+        }
+        for beginning in beginnings {
+            if let Some(gap) = &beginning.gap {
+                let bytes = filter_gap_event(beginning.partition, gap);
+                self.send_private(index, &bytes);
+            }
+        }
+        // Behind what says what is missing before it. A replay tells it with its first event.
+        if let (Some(&first), Some(beginning), Some(id)) = (
+            subscriptions.first(),
+            beginnings.iter().find(|beginning| !beginning.is_replaying),
+            self.stream_cursor(index),
+        ) {
+            let bytes = id_event(&id);
+            self.send_filter_mark(first, beginning.partition, beginning.through, &bytes);
+        }
+    }
+
+    pub(super) fn events_filter_gap(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        gap: Gap,
+    ) {
+        self.stream_filters_at(index, partition, gap.to);
+        let bytes = filter_gap_event(partition, &gap);
+        self.send_filter_mark(subscription, partition, gap.from, &bytes);
+    }
+
+    /// Told when the last partition has caught up.
+    pub(super) fn events_filter_caught_up(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        through: u64,
+    ) {
+        self.stream_filters_at(index, partition, through);
+        if self.is_stream_behind(index) {
+            return;
+        }
         let id = self.stream_cursor(index);
-        self.send_event(index, "crore.start", id.as_deref(), &data);
+        let bytes = caught_up_event(id.as_deref());
+        self.send_filter_mark(subscription, partition, through, &bytes);
+    }
+
+    /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.
+    pub(crate) fn stream_filters_at(&mut self, index: u32, partition: PartitionId, offset: u64) {
+        if let Some(State::Events(events)) = self.state(index) {
+            events.cursor.set_partition(partition, offset);
+        }
     }
 
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let number = self.subscription_client(subscription);
-        if let Some(State::Events(events)) = self.state(index)
-            && let Some(topic) = events.topics.get_mut(number as usize)
-        {
-            topic.has_cursor = false;
+        if let Some(State::Events(events)) = self.state(index) {
+            events.cursor.refuse(number as usize);
         }
         let mut data = Vec::from(&b"{\"topic\":"[..]);
         append_json_string(
@@ -306,14 +352,7 @@ impl Edge {
             true => Some(position.to_string()),
             false => self.stream_cursor(index),
         };
-        let mut bytes = Vec::new();
-        let event = OutgoingEvent {
-            event: Some("crore.caught_up"),
-            id: id.as_deref(),
-            data: Some("{}"),
-            retry_ms: None,
-        };
-        encode(&event, &mut bytes);
+        let bytes = caught_up_event(id.as_deref());
         self.send_mark(subscription, told, through, &bytes);
     }
 
@@ -380,20 +419,6 @@ impl Edge {
         data
     }
 
-    pub(super) fn events_skipped(&mut self, index: u32, skipped: &[Skipped]) {
-        for range in skipped {
-            let mut data = Vec::new();
-            json::append(
-                &mut data,
-                format_args!(
-                    "{{\"partition\":{},\"from\":{},\"through\":{},\"reason\":\"slow\"}}",
-                    range.partition, range.from, range.through
-                ),
-            );
-            self.send_event(index, "crore.skipped", None, &data);
-        }
-    }
-
     pub(super) fn events_send_away(&mut self, index: u32, return_after_ms: u64) {
         let away = OutgoingEvent {
             retry_ms: Some(return_after_ms.max(1)),
@@ -437,6 +462,7 @@ impl Edge {
         out: &mut Vec<u8>,
     ) {
         let epoch = self.settings.log_of(partition).epoch;
+        self.stream_filters_at(index, partition, delivery.view.offset());
         self.append_envelope(index, topic, epoch, &delivery.view, out);
     }
 
@@ -467,10 +493,8 @@ impl Edge {
     }
 
     fn set_stream_cursor(&mut self, index: u32, number: u32, position: Position) {
-        if let Some(State::Events(events)) = self.state(index)
-            && let Some(topic) = events.topics.get_mut(number as usize)
-        {
-            topic.cursor = Some(position);
+        if let Some(State::Events(events)) = self.state(index) {
+            events.cursor.set_topic(number as usize, position);
         }
     }
 
@@ -481,7 +505,7 @@ impl Edge {
             .get(self.slots[index].state)
             .map(|state| &**state)
         {
-            Some(State::Events(events)) => format_cursor(&events.topics),
+            Some(State::Events(events)) => events.cursor.text(),
             _ => None,
         }
     }
@@ -550,8 +574,49 @@ fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
     debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
 }
 
+fn filter_gap_event(partition: PartitionId, gap: &Gap) -> Vec<u8> {
+    let mut data = Vec::new();
+    json::append(
+        &mut data,
+        format_args!("{{\"partition\":{partition},\"gap\":"),
+    );
+    json::append_gap(&mut data, gap);
+    data.push(b'}');
+    let event = OutgoingEvent {
+        event: Some("crore.gap"),
+        data: std::str::from_utf8(&data).ok(),
+        ..OutgoingEvent::default()
+    };
+    let mut bytes = Vec::new();
+    encode(&event, &mut bytes);
+    bytes
+}
+
+fn caught_up_event(id: Option<&str>) -> Vec<u8> {
+    let event = OutgoingEvent {
+        event: Some("crore.caught_up"),
+        id,
+        data: Some("{}"),
+        retry_ms: None,
+    };
+    let mut bytes = Vec::new();
+    encode(&event, &mut bytes);
+    bytes
+}
+
+/// A cursor without an event.
+fn id_event(id: &str) -> Vec<u8> {
+    let event = OutgoingEvent {
+        id: Some(id),
+        ..OutgoingEvent::default()
+    };
+    let mut bytes = Vec::new();
+    encode(&event, &mut bytes);
+    bytes
+}
+
 /// Belongs to no log: everything is a gap.
-const UNKNOWN: Position = Position {
+pub(super) const UNKNOWN: Position = Position {
     epoch: 0,
     offset: 0,
 };
@@ -607,85 +672,4 @@ fn requested_policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
         Some(_) => return Err(ErrorCode::MalformedParameter.into()),
     };
     Ok(Some(policy))
-}
-
-/// Positions of all topics, the epoch only where it differs from the one before: `7:12,9,-,8:3`.
-fn format_cursor(topics: &[StreamTopic]) -> Option<String> {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    let mut epoch = None;
-    for (count, topic) in topics.iter().enumerate() {
-        if count > 0 {
-            text.push(',');
-        }
-        match topic.cursor {
-            _ if !topic.has_cursor => text.push('-'),
-            None => return None,
-            Some(position) if epoch == Some(position.epoch) => {
-                let _ = write!(text, "{}", position.offset);
-            }
-            Some(position) => {
-                epoch = Some(position.epoch);
-                let _ = write!(text, "{position}");
-            }
-        }
-    }
-    Some(text)
-}
-
-/// The positions of a cursor, if it is one for so many topics.
-fn parse_cursor(text: &str, topics_count: usize) -> Option<Vec<Position>> {
-    let mut epoch = None;
-    let mut positions = Vec::with_capacity(topics_count);
-    for part in text.split(',') {
-        positions.push(if part == "-" {
-            UNKNOWN
-        } else if part.contains(':') {
-            let position: Position = part.parse().ok()?;
-            epoch = Some(position.epoch);
-            position
-        } else {
-            format!("{}:{part}", epoch?).parse().ok()?
-        });
-    }
-    (positions.len() == topics_count).then_some(positions)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors() {
-        let topic = |is_filter: bool, cursor| StreamTopic {
-            name: "x".into(),
-            is_filter,
-            has_cursor: !is_filter,
-            cursor,
-        };
-        let at = |epoch, offset| Some(Position { epoch, offset });
-        let topics = [
-            topic(false, at(7, 12)),
-            topic(false, at(7, 9)),
-            topic(true, None),
-            topic(false, at(8, 3)),
-        ];
-        assert_eq!(format_cursor(&topics).as_deref(), Some("7:12,9,-,8:3"));
-        let positions = parse_cursor("7:12,9,-,8:3", 4).unwrap();
-        assert_eq!(
-            positions,
-            [at(7, 12), at(7, 9), Some(UNKNOWN), at(8, 3)].map(Option::unwrap)
-        );
-        assert_eq!(format_cursor(&[topic(false, None)]), None);
-        for (text, count) in [
-            ("", 1),
-            ("1", 1),
-            ("1:2", 2),
-            ("1:2,3", 1),
-            ("a:b", 1),
-            ("1:2,", 2),
-        ] {
-            assert_eq!(parse_cursor(text, count), None, "{text}");
-        }
-    }
 }

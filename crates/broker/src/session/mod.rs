@@ -3,19 +3,21 @@
 //! Step 3 of the path and back. Each file is one protocol, as methods of the edge that owns the connection; what the
 //! edge has to tell a subscriber goes through the `tell_` functions here, which know who speaks what.
 
+mod cursor;
 mod envelope;
 pub(crate) mod events;
 mod http;
 mod json;
 mod native;
+mod native_filters;
 mod once;
 mod poll;
 mod publish;
 mod route;
 mod websocket;
 
-use crate::edge::{Edge, Grant, LeftOut, NONE, Protocol, Refusal, Skipped, flag};
-use crate::mail::{Appended, Gap, HistoryPage, PublishRefusal, Reply};
+use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
+use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Reply};
 use wire::native::{CloseCode, ErrorCode};
 
 /// What a session keeps while it needs it; an idle connection has none.
@@ -56,12 +58,49 @@ impl Edge {
         }
     }
 
-    /// A subscription to a filter holds.
-    pub(crate) fn tell_subscribed_filter(&mut self, subscription: u32) {
+    /// Subscriptions to filters hold; one, or all of an event stream.
+    pub(crate) fn tell_subscribed_filters(
+        &mut self,
+        index: u32,
+        subscriptions: &[u32],
+        beginnings: &[Beginning],
+    ) {
+        match self.slots[index].protocol {
+            Protocol::Native => {
+                for &subscription in subscriptions {
+                    self.native_subscribed_filter(index, subscription, beginnings);
+                }
+            }
+            Protocol::Events => self.events_subscribed_filters(index, subscriptions, beginnings),
+            _ => {}
+        }
+    }
+
+    /// Messages of a subscription to a filter cannot be had.
+    pub(crate) fn tell_filter_gap(&mut self, subscription: u32, partition: PartitionId, gap: Gap) {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
-            Protocol::Native => self.native_subscribed_filter(index, subscription),
-            Protocol::Events => self.events_subscribed_filter(index, subscription),
+            Protocol::Native => self.native_filter_gap(index, subscription, partition, gap),
+            Protocol::Events => self.events_filter_gap(index, subscription, partition, gap),
+            _ => {}
+        }
+    }
+
+    /// A subscription to a filter is live again in a partition.
+    pub(crate) fn tell_filter_caught_up(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        through: u64,
+    ) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => {
+                self.native_filter_caught_up(index, subscription, partition, through);
+            }
+            Protocol::Events => {
+                self.events_filter_caught_up(index, subscription, partition, through);
+            }
             _ => {}
         }
     }
@@ -112,15 +151,6 @@ impl Edge {
         match self.slots[index].protocol {
             Protocol::Native => self.native_disconnected(index, subscription),
             Protocol::Events => self.events_disconnected(index, subscription),
-            _ => {}
-        }
-    }
-
-    /// Messages for filters were left out while the socket was full.
-    pub(crate) fn tell_skipped(&mut self, index: u32, skipped: &[Skipped]) {
-        match self.slots[index].protocol {
-            Protocol::Native => self.native_skipped(index, skipped),
-            Protocol::Events => self.events_skipped(index, skipped),
             _ => {}
         }
     }

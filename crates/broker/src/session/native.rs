@@ -1,7 +1,7 @@
 //! The native protocol (`spec/protocol.md`): frames to commands, deliveries to frames.
 
 use crate::edge::{
-    Edge, Grant, LeftOut, Protocol, Refusal, Skipped, Wish, append_attributes, flag, retained,
+    Edge, Grant, LeftOut, Protocol, Refusal, Wish, append_attributes, flag, retained,
 };
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
@@ -13,9 +13,8 @@ use log::RecordView;
 use stdx::chunk::Slice;
 use wire::native::{
     self, Attributes, Beginning, CaughtUp, ClientFrame, CloseCode, ErrorCode, ErrorFrame, GoAway,
-    HistoryRecord, ItemError, List, Once, PageGap, PartitionEpoch, PlainTopic, Published,
-    Reference, ServerFrame, SkipReason, Subscribed, SubscribedTo, UnsubscribeCode, Unsubscribed,
-    Welcome,
+    HistoryRecord, ItemError, List, Once, PageGap, PlainTopic, Published, Reference, ServerFrame,
+    Subscribed, SubscribedTo, UnsubscribeCode, Unsubscribed, Welcome,
 };
 use wire::websocket::close::CloseCode as WebSocketClose;
 use wire::websocket::frame::{Opcode, encode_header};
@@ -155,11 +154,7 @@ impl Edge {
             return self.native_refuse(index, reference, ErrorCode::MalformedFilter);
         };
         if !filter.is_plain() {
-            if request.start != native::Start::Live {
-                return self.native_refuse(index, reference, ErrorCode::UnsupportedStart);
-            }
-            self.subscribe_filter(index, filter, client);
-            return;
+            return self.native_subscribe_filter(index, client, filter, &request);
         }
         let start = match request.start {
             native::Start::Live => Start::Live,
@@ -351,15 +346,6 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_subscribed_filter(&mut self, index: u32, subscription: u32) {
-        let client = self.subscription_client(subscription);
-        let frame = Subscribed {
-            subscription: client,
-            to: SubscribedTo::Filter(List::default()),
-        };
-        self.send_native(index, &ServerFrame::Subscribed(frame));
-    }
-
     pub(super) fn native_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let client = self.subscription_client(subscription);
         let restart = refusal.restart.map(|position| native::Position {
@@ -432,30 +418,6 @@ impl Edge {
         };
         let settled = (told, through);
         self.send_native_mark(index, subscription, settled, &ServerFrame::CaughtUp(frame));
-    }
-
-    pub(super) fn native_skipped(&mut self, index: u32, skipped: &[Skipped]) {
-        let clients: Vec<u32> = self
-            .chain(index)
-            .filter(|&at| self.is_wide(at))
-            .map(|at| self.subscription_client(at))
-            .collect();
-        for client in clients {
-            for range in skipped {
-                let epoch = self.settings.log_of(range.partition).epoch;
-                let frame = native::Skipped {
-                    subscription: client,
-                    partition: Some(PartitionEpoch {
-                        partition: range.partition,
-                        epoch,
-                    }),
-                    from: range.from,
-                    through: range.through,
-                    reason: SkipReason::Slow,
-                };
-                self.send_native(index, &ServerFrame::Skipped(frame));
-            }
-        }
     }
 
     pub(super) fn native_published(
@@ -566,7 +528,7 @@ impl Edge {
         self.send_native(index, &ServerFrame::Ping(token));
     }
 
-    fn native_refuse(&mut self, index: u32, reference: Reference, code: ErrorCode) {
+    pub(super) fn native_refuse(&mut self, index: u32, reference: Reference, code: ErrorCode) {
         self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
     }
 
@@ -576,7 +538,7 @@ impl Edge {
         self.close_websocket(index, WebSocketClose(close.number()), code.text());
     }
 
-    fn send_native(&mut self, index: u32, frame: &ServerFrame<'_>) {
+    pub(super) fn send_native(&mut self, index: u32, frame: &ServerFrame<'_>) {
         if self.slots[index].is(flag::CLOSING) {
             return;
         }
@@ -602,7 +564,7 @@ impl Edge {
     }
 
     /// The frame and where it begins. The caller gives the buffer back to `self.scratch`.
-    fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
+    pub(super) fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         // Room for the longest header a server writes; the frame begins right behind the header it gets.
@@ -619,7 +581,7 @@ const HEADER_ROOM: usize = 10;
 /// Clients cannot ask for pings more often than this.
 const PING_INTERVAL_MIN_S: u32 = 5;
 
-fn wire_reason(reason: GapReason) -> native::GapReason {
+pub(super) fn wire_reason(reason: GapReason) -> native::GapReason {
     match reason {
         GapReason::Evicted => native::GapReason::Evicted,
         GapReason::UnknownEpoch => native::GapReason::UnknownEpoch,

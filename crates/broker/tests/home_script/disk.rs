@@ -2,6 +2,7 @@
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
 use broker::mail::{Code, PageLimits, PartitionId};
+use broker::topic::Filter;
 use log::RecordView;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::chunk::Slice;
@@ -238,7 +239,40 @@ impl TestDisk {
                     count: served.len() as u32,
                 }
             }
-            DiskQuery::Scan { .. } => panic!("no home scans"),
+            DiskQuery::Scan {
+                filters,
+                after,
+                through,
+                limits,
+                ..
+            } => {
+                let is_wanted = |name: &str| {
+                    let filters = filters.iter().map(text);
+                    let mut filters = filters.map(|filter| filter.to_string());
+                    filters.any(|filter| Filter::parse(&filter).unwrap().matches(name))
+                };
+                let all = self
+                    .records_of(partition)
+                    .filter(|(offset, stored)| *offset > after && is_wanted(&stored.0));
+                let all = all.take_while(|(offset, _)| *offset <= through);
+                let (whole, damaged): (Vec<_>, Vec<_>) =
+                    all.partition(|(offset, _)| !self.damaged.contains(&(partition, *offset)));
+                let count = whole.len();
+                let records: Vec<(Slice, Slice)> = whole
+                    .into_iter()
+                    .take(limits.records_max as usize)
+                    .map(|(_, (name, record))| (Slice::copy_of(name.as_bytes()), record.clone()))
+                    .collect();
+                let through = match records.last() {
+                    Some((_, last)) if records.len() < count => view(last).offset(),
+                    _ => through,
+                };
+                DiskAnswer::Scan {
+                    damaged: damaged.iter().any(|(offset, _)| *offset <= through),
+                    records,
+                    through,
+                }
+            }
         }
     }
 }

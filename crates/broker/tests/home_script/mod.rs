@@ -159,10 +159,7 @@ impl World {
                     limits,
                 }
             }
-            ["filter", _, key, filter] => Request::AddFilter {
-                filter: slice(filter),
-                subscription: subscription(key),
-            },
+            ["filter" | "scan", ..] => filter_request(&words),
             ["unfilter", _, filter] => Request::RemoveFilter {
                 filter: slice(filter),
             },
@@ -431,7 +428,33 @@ fn text_of(letter: &Letter) -> String {
             subscription,
             result,
         } => {
-            format!("filter s{} {result:?}", subscription.index)
+            let result = match result {
+                Err(code) => format!(" {code:?}"),
+                Ok(starts) => starts.iter().map(filter_start).collect(),
+            };
+            format!("filter s{}{result}", subscription.index)
+        }
+        Letter::FilterPage {
+            subscription,
+            partition,
+            after,
+            gap: lost,
+            records: page,
+            through,
+            caught_up,
+        } => {
+            let named = |(name, message): &(Slice, Slice)| {
+                let name = std::str::from_utf8(name).unwrap();
+                format!("{name} {}", record(message))
+            };
+            let page: Vec<String> = page.iter().map(named).collect();
+            format!(
+                "page s{} p{partition} after {after}{} [{}] through {through}{}",
+                subscription.index,
+                gap(lost),
+                page.join(", "),
+                flag(*caught_up, "caught-up")
+            )
         }
         Letter::Announce { index, topic, .. } => {
             format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
@@ -525,7 +548,49 @@ fn disk_text(request: &DiskRequest) -> String {
                 "ask start {} newest {count} through {through} after {after}",
                 text(topic)
             ),
-            DiskQuery::Scan { .. } => "ask scan".into(),
+            DiskQuery::Scan { after, through, .. } => format!("ask scan {after}..{through}"),
         },
+    }
+}
+
+fn filter_start(start: &FilterStart) -> String {
+    let resumed = start.resumed.map_or(String::new(), |resumed| {
+        format!(" resumed after {}{}", resumed.after, gap(&resumed.gap))
+    });
+    format!(
+        " p{} through {}:{}{resumed}",
+        start.partition, start.epoch, start.through
+    )
+}
+
+fn filter_request(words: &[&str]) -> Request {
+    let number = |word: &str| {
+        let digits = word.trim_start_matches(char::is_alphabetic);
+        digits.parse::<u32>().unwrap()
+    };
+    let subscription = |word: &str| Key {
+        index: number(word),
+        generation: 0,
+    };
+    match words {
+        ["filter", _, key, filter, each @ ..] => Request::AddFilter {
+            filter: slice(filter),
+            subscription: subscription(key),
+            since: each
+                .chunks(2)
+                .map(|each| PartitionCursor {
+                    partition: number(each[0]),
+                    position: each[1].parse().unwrap(),
+                })
+                .collect(),
+        },
+        [_, _, key, partition, filters, "after", after, max @ ..] => Request::ReadFilter {
+            partition: number(partition),
+            filters: filters.split('|').map(slice).collect(),
+            subscription: subscription(key),
+            after: after.parse().unwrap(),
+            limits: page_limits(max),
+        },
+        _ => panic!("{words:?}"),
     }
 }

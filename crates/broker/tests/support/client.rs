@@ -1,13 +1,14 @@
 //! What clients see: bytes by the codecs of `wire`, as text. A native client runs the proof of no loss.
 
+use broker::topic::Filter;
 use std::collections::{BTreeMap, VecDeque};
 use wire::codec::Step;
 use wire::http::event_stream::{EventStreamDecoder, Item};
 use wire::http::response::Response;
 use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan};
 use wire::native::{
-    Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, HistoryPage, Reference, Retained,
-    ServerFrame,
+    Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, Gap, HistoryPage, List,
+    NamedMessage, Reference, Retained, ServerFrame, Subscribed, SubscribedTo,
 };
 use wire::websocket::frame::Role;
 use wire::websocket::message::{Assembler, Event};
@@ -33,6 +34,7 @@ pub struct Client {
     events: Option<EventStreamDecoder>,
     last_event_id: String,
     aliases: BTreeMap<u32, Alias>,
+    filters: BTreeMap<u32, FilterSubscription>,
     seen: Vec<String>,
     /// Messages in order, since the last line.
     run: Option<Run>,
@@ -42,6 +44,13 @@ pub struct Client {
 struct Alias {
     subscription: u32,
     through: u64,
+}
+
+/// A subscription to a filter, and how far it has come in each partition.
+#[derive(Default)]
+struct FilterSubscription {
+    text: String,
+    cursors: BTreeMap<u32, u64>,
 }
 
 struct Run {
@@ -285,20 +294,25 @@ impl Client {
                     _ => self.say(line),
                 };
             }
-            ServerFrame::NamedMessage(message) => format!(
-                "named {} {}<{}{} {}{}",
-                message.topic,
-                message.position.offset,
-                message.prev,
-                mark(message.retained),
-                payload(message.payload),
-                attributes(&message.attributes)
-            ),
+            ServerFrame::NamedMessage(message) => {
+                let subscription = message.subscription;
+                let verdict = self.named(message);
+                let only = subscription.map_or(String::new(), |number| format!(" for {number}"));
+                format!(
+                    "named {} {}<{}{} {}{}{only}{verdict}",
+                    message.topic,
+                    message.position.offset,
+                    message.prev,
+                    mark(message.retained),
+                    payload(message.payload),
+                    attributes(&message.attributes)
+                )
+            }
             ServerFrame::Welcome(welcome) => format!("welcome ping {}s", welcome.ping_interval_s),
             ServerFrame::Subscribed(subscribed) => {
                 let number = subscribed.subscription;
                 match subscribed.topic() {
-                    None => format!("subscribed {number} filter"),
+                    None => self.subscribed_to_filter(subscribed),
                     Some(plain) => {
                         let replaying = match plain.beginning.replaying {
                             true => " replaying",
@@ -322,19 +336,25 @@ impl Client {
                 }
             }
             ServerFrame::Unsubscribed(frame) => {
+                self.filters.remove(&frame.subscription);
                 format!("unsubscribed {} {}", frame.subscription, frame.code)
             }
             ServerFrame::CaughtUp(frame) => {
-                self.settle(frame.subscription, frame.through, false);
-                format!("caught-up {} through {}", frame.subscription, frame.through)
+                let (number, through) = (frame.subscription, frame.through);
+                match frame.partition {
+                    None => {
+                        self.settle(number, through, false);
+                        format!("caught-up {number} through {through}")
+                    }
+                    Some(partition) => {
+                        let verdict = self.settle_filter(number, partition, through);
+                        format!(
+                            "caught-up {number} partition {partition} through {through}{verdict}"
+                        )
+                    }
+                }
             }
-            ServerFrame::Gap(gap) => {
-                self.settle(gap.subscription, gap.to, true);
-                format!(
-                    "gap {} {}..{} {:?}",
-                    gap.subscription, gap.from, gap.to, gap.reason
-                )
-            }
+            ServerFrame::Gap(gap) => self.gap(gap),
             ServerFrame::Skipped(skipped) => {
                 let (from, through) = (skipped.from, skipped.through);
                 let whose = match skipped.partition {
@@ -389,6 +409,88 @@ impl Client {
             .map(|alias| alias.through)
             .max()
             .unwrap_or(0)
+    }
+
+    fn gap(&mut self, gap: &Gap) -> String {
+        let (number, from, to) = (gap.subscription, gap.from, gap.to);
+        match gap.partition {
+            None => {
+                self.settle(number, to, true);
+                format!("gap {number} {from}..{to} {:?}", gap.reason)
+            }
+            Some(partition) => {
+                let verdict = self.settle_filter(number, partition, to);
+                let reason = gap.reason;
+                format!("gap {number} partition {partition} {from}..{to} {reason:?}{verdict}")
+            }
+        }
+    }
+
+    fn subscribed_to_filter(&mut self, subscribed: &Subscribed<'_>) -> String {
+        let number = subscribed.subscription;
+        let partitions = match subscribed.to {
+            SubscribedTo::Filter(partitions) => partitions,
+            SubscribedTo::Topic(_) => List::default(),
+        };
+        let mut text = format!("subscribed {number} filter");
+        let filter = self.filters.entry(number).or_default();
+        filter.cursors.clear();
+        for at in partitions {
+            let (partition, beginning) = (at.partition, at.beginning);
+            let through = beginning.through;
+            filter.cursors.insert(partition, through.offset);
+            if beginning.continued || beginning.replaying {
+                let (epoch, offset) = (through.epoch, through.offset);
+                text += &format!(", {partition} through {epoch}:{offset}");
+            }
+            if beginning.continued {
+                text += " continued";
+            }
+            if beginning.replaying {
+                text += " replaying";
+            }
+        }
+        text
+    }
+
+    /// A message for filters: each of them that it is for has it once and in order.
+    fn named(&mut self, message: &NamedMessage<'_>) -> &'static str {
+        let mut verdict = " FOR NOBODY";
+        for (number, filter) in &mut self.filters {
+            let is_for = match message.subscription {
+                Some(only) => only == *number,
+                None => Filter::parse(&filter.text).unwrap().matches(message.topic),
+            };
+            if !is_for {
+                continue;
+            }
+            let Some(cursor) = filter.cursors.get_mut(&message.partition) else {
+                continue; // not subscribed yet
+            };
+            if message.position.offset <= *cursor {
+                return " AGAIN";
+            }
+            *cursor = message.position.offset;
+            verdict = "";
+        }
+        verdict
+    }
+
+    fn settle_filter(&mut self, number: u32, partition: u32, through: u64) -> &'static str {
+        let filter = self.filters.get_mut(&number).expect("a filter's number");
+        let cursor = filter.cursors.get_mut(&partition).expect("its partition");
+        let is_back = through < *cursor;
+        *cursor = through;
+        if is_back { " BACK" } else { "" }
+    }
+
+    /// The client has asked for a filter.
+    pub fn asked_for(&mut self, number: u32, filter: &str) {
+        let filter = FilterSubscription {
+            text: filter.into(),
+            cursors: BTreeMap::new(),
+        };
+        self.filters.entry(number).or_insert(filter);
     }
 
     fn settle(&mut self, subscription: u32, through: u64, also_back: bool) {

@@ -109,10 +109,10 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
     if words[0].chars().all(|letter| letter.is_ascii_uppercase()) {
         return http(command, client);
     }
-    native(&words, command)
+    native(&words, command, client)
 }
 
-fn native(words: &[&str], command: &str) -> Vec<u8> {
+fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
     let number = |word: &str| word.parse::<u32>().unwrap_or_else(|_| panic!("{command}"));
     let position = |word: &str| -> Position {
         let (epoch, offset) = word.split_once(':').unwrap();
@@ -186,6 +186,9 @@ fn native(words: &[&str], command: &str) -> Vec<u8> {
                             _ => panic!("{command}"),
                         };
                         how = &how[used..];
+                    }
+                    if words[1].contains(['+', '#']) {
+                        client.asked_for(number(words[0]), words[1]);
                     }
                     (number(words[0]), request, each)
                 })

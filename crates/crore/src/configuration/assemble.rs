@@ -171,6 +171,7 @@ fn limits(configuration: &Configuration) -> Limits {
         turn_frames_max: number("limits.turn_frames_max"),
         page_bytes: number("limits.page_bytes"),
         page_records_max: number("limits.page_records_max"),
+        scan_bytes_max: number("limits.scan_bytes_max"),
         wait_max_ms: number("http.wait_max"),
         heartbeat_interval_s: number("http.heartbeat_interval") / 1_000,
         idempotency_keys_max: number("limits.idempotency_keys_max"),

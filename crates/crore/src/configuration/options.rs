@@ -360,6 +360,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Messages of one such page.",
     ),
     option(
+        "limits.scan_bytes_max",
+        size(KIB, 64 * MIB),
+        "256KiB",
+        "Bytes of the log that one page of a filter's replay looks at.",
+    ),
+    option(
         "limits.idempotency_keys_max",
         count(0, 1 << 30),
         "1000000",

@@ -2,7 +2,7 @@
 
 use super::{NativeClient, Plain, SUBSCRIPTIONS_MAX, Stage, Todo, Waiting, Wide, draw_padding};
 use crate::client::{Context, Phase};
-use crate::oracle::{FilterRun, Run};
+use crate::oracle::Run;
 use crate::plan::UNKNOWN_EPOCH;
 use wire::native::{
     Attributes, ClientFrame, History, Position, PublishOptions, Start, Subscribe, SubscribeItem,
@@ -135,22 +135,32 @@ impl NativeClient {
 
     pub(super) fn subscribe_filter(&mut self, context: &mut Context<'_>) {
         let filter = self.peer.random.below(context.plan.filters.len() as u64) as usize;
-        if self.wide.values().any(|wide| wide.run.filter == filter) {
+        if self.wide.values().any(|wide| wide.filter == filter) {
             return;
         }
         let number = self.next_number();
-        let run = FilterRun {
-            client: self.peer.id,
-            filter,
-            ..FilterRun::default()
-        };
-        self.wide.insert(
-            number,
-            Wide {
-                run,
-                stage: Stage::Absent,
-            },
-        );
+        let random = &mut self.peer.random;
+        let credit = random.chance(0.3).then(|| random.between(1, 5) as u32);
+        let mut wide = Wide::new(self.peer.id, filter, credit, context.plan);
+        if random.chance(0.5) {
+            for partition in 0..context.plan.settings.partitions_count() {
+                let floor = context.oracle.floor(partition);
+                let epoch = context.oracle.epoch(partition, self.peer.instance);
+                let position = match random.below(8) {
+                    0..=3 => Position {
+                        epoch,
+                        offset: random.between(0, floor),
+                    },
+                    4 => Position {
+                        epoch: epoch - 3,
+                        offset: random.below(100),
+                    },
+                    _ => continue,
+                };
+                wide.start_at(partition, position);
+            }
+        }
+        self.wide.insert(number, wide);
         self.ask_wide(context, number);
     }
 
@@ -159,11 +169,23 @@ impl NativeClient {
             return;
         };
         wide.stage = Stage::Asked;
-        let filter = &context.plan.filters[wide.run.filter];
+        let filter = &context.plan.filters[wide.filter];
+        let cursors = wide.cursors();
+        let credit = wide.credit;
         context.oracle.note(self.peer.id, || {
-            format!("subscribes {number} to filter {filter}")
+            format!("subscribes {number} to filter {filter} from {cursors:?}, credit {credit:?}")
         });
-        let item = SubscribeItem::new(number, SubscribeRequest::new(filter, Start::Live));
+        let start = match cursors.is_empty() {
+            true => Start::Live,
+            false => Start::SinceEach(cursors.as_slice().into()),
+        };
+        let item = SubscribeItem::new(
+            number,
+            SubscribeRequest {
+                replay_credit: credit,
+                ..SubscribeRequest::new(filter, start)
+            },
+        );
         self.frame(&ClientFrame::Subscribe(Subscribe {
             items: (&[item]).into(),
         }));

@@ -7,8 +7,8 @@ use wire::codec::Step;
 use wire::http::HeadLimits;
 use wire::http::response::Response;
 use wire::native::{
-    ClientFrame, Credit, ErrorCode, ErrorFrame, HistoryPage, Message, Position, Published,
-    Reference, Retained, ServerFrame, Start, Subscribed,
+    ClientFrame, Credit, ErrorCode, ErrorFrame, HistoryPage, Message, NamedMessage, Position,
+    Published, Reference, Retained, ServerFrame, Start, Subscribed, SubscribedTo,
 };
 use wire::websocket::Role;
 use wire::websocket::message::Event;
@@ -128,7 +128,9 @@ impl NativeClient {
                     self.aliases
                         .retain(|_, number| *number != frame.subscription);
                     context.oracle.keep_run(plain.run);
-                } else if self.wide.remove(&frame.subscription).is_none() {
+                } else if let Some(wide) = self.wide.remove(&frame.subscription) {
+                    wide.finish(context.oracle);
+                } else {
                     context
                         .oracle
                         .fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
@@ -157,51 +159,53 @@ impl NativeClient {
                     prev,
                     message.payload,
                 ) {
-                    self.on_named(context, topic, offset);
+                    self.on_named(context, topic, &message);
                 }
             }
             ServerFrame::CaughtUp(frame) => {
-                if let Some(plain) = self.plain.get_mut(&frame.subscription)
-                    && let Err(text) = plain.on_caught_up(frame.through)
-                {
+                let number = frame.subscription;
+                let result = match (self.plain.get_mut(&number), self.wide.get_mut(&number)) {
+                    (Some(plain), _) => plain.on_caught_up(frame.through),
+                    (_, Some(wide)) => {
+                        wide.on_caught_up(frame.partition.unwrap_or(u32::MAX), frame.through)
+                    }
+                    _ => Ok(()),
+                };
+                if let Err(text) = result {
                     context
                         .oracle
                         .fail(id, format!("subscription {}: {text}", frame.subscription));
                 }
             }
             ServerFrame::Gap(gap) => {
-                if let Some(plain) = self.plain.get_mut(&gap.subscription) {
-                    let hole = Hole {
-                        from: gap.from,
-                        to: gap.to,
-                        reason: gap.reason.number(),
-                        told_at: context.oracle.moment,
-                    };
-                    let partition = context.plan.partition(plain.run.topic);
-                    let epoch = context.oracle.epoch(partition, self.peer.instance);
-                    let result = match gap.epoch == epoch {
-                        true => plain.on_gap(hole),
-                        false => Err(format!("GAP names epoch {}", gap.epoch)),
-                    };
-                    if let Err(text) = result {
-                        context
-                            .oracle
-                            .fail(id, format!("subscription {}: {text}", gap.subscription));
-                    }
-                }
-            }
-            ServerFrame::Skipped(skipped) => {
-                match (self.wide.get_mut(&skipped.subscription), skipped.partition) {
-                    (Some(wide), Some(partition)) => {
-                        wide.run
-                            .skipped
-                            .push((partition.partition, skipped.from, skipped.through));
-                    }
-                    _ => context
+                let hole = Hole {
+                    from: gap.from,
+                    to: gap.to,
+                    reason: gap.reason.number(),
+                    told_at: context.oracle.moment,
+                };
+                let number = gap.subscription;
+                let (plain, wide) = (self.plain.get_mut(&number), self.wide.get_mut(&number));
+                let partition = match &plain {
+                    Some(plain) => context.plan.partition(plain.run.topic),
+                    None => gap.partition.unwrap_or(u32::MAX),
+                };
+                let epoch = context.oracle.epoch(partition, self.peer.instance);
+                let result = match (plain, wide) {
+                    _ if gap.epoch != epoch => Err(format!("GAP names epoch {}", gap.epoch)),
+                    (Some(plain), _) => plain.on_gap(hole),
+                    (_, Some(wide)) => wide.on_gap(partition, hole),
+                    _ => Ok(()),
+                };
+                if let Err(text) = result {
+                    context
                         .oracle
-                        .fail(id, format!("SKIPPED for {}", skipped.subscription)),
+                        .fail(id, format!("subscription {number}: {text}"));
                 }
             }
+            ServerFrame::Skipped(skipped) => context
+                .oracle
+                .fail(id, format!("SKIPPED for {}", skipped.subscription)),
             ServerFrame::Published(published) => self.on_published(context, &published),
             ServerFrame::HistoryPage(page) => self.on_history(context, &page),
             ServerFrame::Error(error) => self.on_error(context, &error),
@@ -307,10 +311,22 @@ impl NativeClient {
     pub(super) fn on_subscribed(&mut self, context: &mut Context<'_>, subscribed: Subscribed<'_>) {
         let number = subscribed.subscription;
         if let Some(wide) = self.wide.get_mut(&number) {
-            if wide.stage == Stage::Asked {
-                wide.stage = Stage::Live;
+            let SubscribedTo::Filter(beginnings) = subscribed.to else {
+                let text = format!("SUBSCRIBED for {number} is not to a filter");
+                return context.oracle.fail(self.peer.id, text);
+            };
+            let partitions_count = context.plan.settings.partitions_count();
+            let result = wide.on_subscribed(
+                context.oracle,
+                partitions_count,
+                self.peer.instance,
+                beginnings,
+            );
+            if let Err(text) = result {
+                context
+                    .oracle
+                    .fail(self.peer.id, format!("filter {number}: {text}"));
             }
-            wide.run.since = context.oracle.tick();
             return;
         }
         let Some(plain) = self.plain.get_mut(&number) else {
@@ -341,26 +357,48 @@ impl NativeClient {
         }
     }
 
-    pub(super) fn on_named(&mut self, context: &mut Context<'_>, topic: usize, offset: u64) {
+    /// A message by filter is for the subscription that it names, or for all that cover its topic.
+    fn on_named(&mut self, context: &mut Context<'_>, topic: usize, message: &NamedMessage<'_>) {
         let name = &context.plan.topics[topic];
+        let partition = context.plan.partition(topic);
+        let offset = message.position.offset;
+        if message.partition != partition {
+            let text = format!("{name} is not of partition {}", message.partition);
+            return context.oracle.fail(self.peer.id, text);
+        }
         let mut was_wanted = false;
-        for wide in self.wide.values_mut() {
-            if !matches(&context.plan.filters[wide.run.filter], name) {
+        let mut credits = Vec::new();
+        for (number, wide) in &mut self.wide {
+            let is_for = match message.subscription {
+                Some(only) => only == *number,
+                None => wide.is_told,
+            };
+            if !is_for || !matches(&context.plan.filters[wide.filter], name) {
                 continue;
             }
             was_wanted = true;
-            let newest = wide.run.newest.entry(topic).or_default();
-            if *newest >= offset {
-                let text = format!("by filter: {offset} of {name} after {newest}");
+            if let Some(credit) = wide.credit
+                && wide.is_replaying(partition)
+            {
+                credits.push((*number, credit));
+            }
+            let is_addressed = message.subscription.is_some();
+            if let Err(text) = wide.on_named(topic, partition, offset, is_addressed) {
+                let text = format!("filter {number}, {name}: {text}");
                 context.oracle.fail(self.peer.id, text);
             }
-            *newest = offset;
-            wide.run.seen.insert((topic, offset));
         }
         if !was_wanted {
             context
                 .oracle
                 .fail(self.peer.id, format!("no filter matches {name}"));
+        }
+        for (subscription, credit) in credits {
+            let messages = self.peer.random.between(0, u64::from(credit) * 2) as u32;
+            self.frame(&ClientFrame::Credit(Credit {
+                subscription,
+                messages: messages.max(1),
+            }));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The end of the world: all that was claimed is compared with what is known then.
 
-use super::{FilterRun, Hole, Oracle, Run, matches};
+use super::{Hole, Oracle, Run};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
 
@@ -35,9 +35,6 @@ impl Oracle {
             };
             let known = offsets.get(&(run.topic, life)).map_or(&[][..], |all| all);
             self.judge_run(plan, &run, life, known);
-        }
-        for run in std::mem::take(&mut self.filter_runs) {
-            self.judge_filter_run(plan, &run);
         }
         if plan.lossless {
             self.judge_presence(plan, &offsets);
@@ -158,37 +155,6 @@ impl Oracle {
         let open =
             |publication: &&super::Publication| publication.topic == topic && publication.open > 0;
         self.publications.iter().filter(open).count()
-    }
-
-    fn judge_filter_run(&mut self, plan: &Plan, run: &FilterRun) {
-        if !run.is_live {
-            return;
-        }
-        let filter = &plan.filters[run.filter];
-        for (topic, name) in plan.topics.iter().enumerate() {
-            if !matches(filter, name) {
-                continue;
-            }
-            let partition = plan.partition(topic);
-            let present = self.lives.present(partition);
-            let places = self.places.range((partition, 0, 0)..(partition + 1, 0, 0));
-            for ((_, life, offset), place) in places {
-                let publication = &self.publications[place.publication];
-                if publication.topic != topic
-                    || publication.sent_at <= run.since
-                    || !self.lives.holds(partition, *life, *offset, present)
-                {
-                    continue;
-                }
-                let was_skipped = run.skipped.iter().any(|(other, from, through)| {
-                    *other == partition && from < offset && offset <= through
-                });
-                if !was_skipped && !run.seen.contains(&(topic, *offset)) {
-                    let text = format!("filter {filter}: offset {offset} of {name} was lost");
-                    return self.fail(run.client, text);
-                }
-            }
-        }
     }
 
     /// Where nothing can be lost, history holds everything that was ever acknowledged or seen.

@@ -1,7 +1,5 @@
 //! What one subscriber was told, as it is kept for the end of the world.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 /// Something lost, as a node announced it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hole {
@@ -15,7 +13,7 @@ pub struct Hole {
     pub told_at: u64,
 }
 
-/// One subscription to a plain topic, over all connections on which it was resumed, within one epoch or several under
+/// One subscription to a plain topic, or of one to a filter what concerns a topic, over all connections on which it was resumed, within one epoch or several under
 /// which its positions stayed valid.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Run {
@@ -67,23 +65,4 @@ impl Run {
         };
         std::mem::replace(self, new)
     }
-}
-
-/// One subscription to a filter on one connection.
-#[derive(Clone, Debug, Default)]
-pub struct FilterRun {
-    /// Whose.
-    pub client: usize,
-    /// Which filter.
-    pub filter: usize,
-    /// What is sent after this moment has to come.
-    pub since: u64,
-    /// Topic and offset of what came.
-    pub seen: BTreeSet<(usize, u64)>,
-    /// The newest of each topic.
-    pub newest: BTreeMap<usize, u64>,
-    /// Announced as left out: partition, from (exclusive), through (inclusive).
-    pub skipped: Vec<(u32, u64, u64)>,
-    /// Still there at the end of the world, so that everything must have come.
-    pub is_live: bool,
 }

@@ -1,0 +1,603 @@
+//! Subscriptions to filters that do not simply take live messages: those that wait for their homes, and those that are
+//! read from the log, partition by partition.
+//!
+//! A subscription to a filter has a cursor for each partition, and an idle one stores none of them: it takes what the
+//! streams bring. Only while it replays or lags in a partition does it have a [`Cursor`] there; live messages of that
+//! partition are not for it then. All filters of one event stream are read together, as one member.
+//!
+//! Invariants:
+//! - Of one partition a connection's outbox holds frames for filters in the order of their offsets. What is dropped
+//!   takes everything of its partition behind it along, so the cursor goes back to what came before the first one
+//!   dropped, and nothing is sent again or left out.
+//! - A frame without an address is for every subscription of the connection that covers the topic. It is sent only where
+//!   none of them is behind in the partition; otherwise each gets a frame of its own. So whoever was open when such a
+//!   frame was queued has to go back when it is dropped, and nobody else.
+//! - A page answers the question that it repeats (`after`) or nobody's.
+//! - A message that comes between a home's grant and the last one makes the partition begin behind.
+//! - The tables hold what is behind or opening, at most an entry for each partition and member; pages on their way are
+//!   bounded for each connection.
+
+use super::fanout::Delivery;
+use super::ring::Origin;
+use super::slots::{NONE, Protocol, flag};
+use super::subscriptions::{READS_MAX, Stage};
+use super::{Edge, Refusal};
+use crate::mail::{
+    FilterStart, Gap, HomeId, PageLimits, PartitionId, Request, Resumed, SubscriptionKey,
+};
+use std::collections::BTreeMap;
+use stdx::chunk::Slice;
+use wire::native::ErrorCode;
+
+/// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
+type Member = (u32, u32, PartitionId);
+
+/// In place of a subscription: all filters of an event stream.
+const STREAM: u32 = NONE;
+/// Members of one connection that are looked at to know whether one is behind in a partition; more count as yes.
+const MEMBERS_LOOKED_AT_MAX: usize = 8;
+
+/// The tables; see the module.
+#[derive(Default)]
+pub(crate) struct Behind {
+    cursors: BTreeMap<Member, Cursor>,
+    /// Pages on their way, by connection.
+    reads: BTreeMap<u32, usize>,
+    opening: BTreeMap<(u32, u32), Opening>,
+}
+
+/// Where a member is read from in one partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cursor {
+    after: u64,
+    /// A page is on its way.
+    is_reading: bool,
+    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags takes none.
+    is_paid: bool,
+}
+
+/// A subscription (or a stream's) that waits for its homes.
+#[derive(Default)]
+struct Opening {
+    /// Answers that are due.
+    waiting: Vec<(u32, HomeId)>,
+    fail_on_gap: bool,
+    partitions: BTreeMap<PartitionId, Granted>,
+}
+
+/// What a home has said of one partition.
+struct Granted {
+    epoch: u64,
+    through: u64,
+    resumed: Option<Resumed>,
+    /// The stream has gone on since.
+    has_passed: bool,
+}
+
+/// Where a subscription to filters begins in one partition.
+pub(crate) struct Beginning {
+    pub partition: PartitionId,
+    pub epoch: u64,
+    /// Everything up to here is settled, or told as a gap.
+    pub through: u64,
+    pub is_replaying: bool,
+    /// It came with a position here.
+    pub is_resumed: bool,
+    pub gap: Option<Gap>,
+}
+
+/// A page of one partition.
+pub(crate) struct FilterPage {
+    pub partition: PartitionId,
+    pub after: u64,
+    pub gap: Option<Gap>,
+    pub records: Vec<(Slice, Slice)>,
+    pub through: u64,
+    pub caught_up: bool,
+}
+
+impl Edge {
+    /// A subscription has been posted to every home.
+    pub(super) fn expect_grants(&mut self, subscription: u32, fail_on_gap: bool) {
+        let (index, member) = self.member_of(subscription);
+        let homes = self.settings.homes_count;
+        let opening = self.behind.opening.entry((index, member)).or_default();
+        opening.fail_on_gap = fail_on_gap;
+        opening
+            .waiting
+            .extend((0..homes).map(|home| (subscription, home)));
+    }
+
+    /// A home has answered for a filter.
+    pub(crate) fn filter_granted(
+        &mut self,
+        home: HomeId,
+        key: SubscriptionKey,
+        result: Result<Vec<FilterStart>, ErrorCode>,
+    ) {
+        let Some(subscription) = self.live_subscription(key) else {
+            return;
+        };
+        let (index, member) = self.member_of(subscription);
+        let Some(opening) = self.behind.opening.get_mut(&(index, member)) else {
+            return;
+        };
+        match result {
+            Err(code) => self.refused(subscription, Refusal::of(code)),
+            Ok(starts) => {
+                opening
+                    .waiting
+                    .retain(|asked| *asked != (subscription, home));
+                for start in starts {
+                    // Of several filters the last one says where the stream carries them all.
+                    let before = opening.partitions.remove(&start.partition);
+                    let granted = Granted {
+                        epoch: start.epoch,
+                        through: start.through,
+                        resumed: start.resumed.or(before.and_then(|granted| granted.resumed)),
+                        has_passed: false,
+                    };
+                    opening.partitions.insert(start.partition, granted);
+                }
+            }
+        }
+        self.open_if_granted(index, member);
+    }
+
+    /// All homes have answered: it is live, or read from the log where it has to be.
+    fn open_if_granted(&mut self, index: u32, member: u32) {
+        let at = (index, member);
+        let is_ready = self.behind.opening.get(&at);
+        if is_ready.is_none_or(|opening| !opening.waiting.is_empty()) {
+            return;
+        }
+        let Some(opening) = self.behind.opening.remove(&at) else {
+            return;
+        };
+        let opened = self.filters_of(index, member, Stage::Pending);
+        let Some(&first) = opened.last() else {
+            return; // all were refused
+        };
+        let beginnings: Vec<Beginning> = opening
+            .partitions
+            .into_iter()
+            .map(|(partition, granted)| granted.begin(partition))
+            .collect();
+        if opening.fail_on_gap && beginnings.iter().any(|beginning| beginning.gap.is_some()) {
+            return self.refused(first, Refusal::of(ErrorCode::PositionUnavailable));
+        }
+        for &subscription in &opened {
+            let entry = &mut self.subscriptions[subscription];
+            entry.stage = Stage::Wide;
+            entry.set_cursor(self.named_frames);
+        }
+        let mut is_replaying = false;
+        for beginning in beginnings.iter().filter(|beginning| beginning.is_replaying) {
+            is_replaying = true;
+            let cursor = Cursor {
+                after: beginning.through,
+                is_reading: false,
+                is_paid: true,
+            };
+            self.put(index, member, beginning.partition, Some(cursor));
+        }
+        if !is_replaying {
+            self.forget_replay_credit(first);
+        }
+        self.statistics.gaps += beginnings
+            .iter()
+            .filter(|beginning| beginning.gap.is_some())
+            .count() as u64;
+        self.tell_subscribed_filters(index, &opened, &beginnings);
+        if is_replaying {
+            self.slots[index].set(flag::LAGGING);
+            self.read_if_writable(index);
+        }
+    }
+
+    /// A message has come for a filter that some home has not answered for yet.
+    pub(super) fn passed_while_opening(&mut self, subscription: u32, partition: PartitionId) {
+        let (index, member) = self.member_of(subscription);
+        self.pass(index, member, partition);
+    }
+
+    fn pass(&mut self, index: u32, member: u32, partition: PartitionId) {
+        let home = self.settings.home_of(partition);
+        let Some(opening) = self.behind.opening.get_mut(&(index, member)) else {
+            return;
+        };
+        // Before the home's last answer the message belongs to what was before.
+        if opening.waiting.iter().all(|(_, other)| *other != home)
+            && let Some(granted) = opening.partitions.get_mut(&partition)
+        {
+            granted.has_passed = true;
+        }
+    }
+
+    /// Whether a subscription to a filter is read from the log in a partition.
+    pub(super) fn is_behind(&self, subscription: u32, partition: PartitionId) -> bool {
+        let index = self.subscriptions[subscription].connection;
+        if !self.slots[index].is(flag::BEHIND) {
+            return false;
+        }
+        let (index, member) = self.member_of(subscription);
+        self.behind
+            .cursors
+            .contains_key(&(index, member, partition))
+    }
+
+    /// Whether some subscription to a filter of the connection is, or may be.
+    pub(super) fn has_behind(&self, index: u32, partition: PartitionId) -> bool {
+        if !self.slots[index].is(flag::BEHIND) {
+            return false;
+        }
+        let mut from = (index, 0, 0);
+        for _ in 0..MEMBERS_LOOKED_AT_MAX {
+            let Some((&(_, member, _), _)) = self
+                .behind
+                .cursors
+                .range(from..=(index, NONE, PartitionId::MAX))
+                .next()
+            else {
+                return false;
+            };
+            if self
+                .behind
+                .cursors
+                .contains_key(&(index, member, partition))
+            {
+                return true;
+            }
+            let Some(next) = member.checked_add(1) else {
+                return false;
+            };
+            from = (index, next, 0);
+        }
+        true
+    }
+
+    /// From here on a subscription is read from the log in a partition, after `after` or earlier, once the socket has
+    /// drained.
+    pub(super) fn lag_filter(&mut self, subscription: u32, partition: PartitionId, after: u64) {
+        let (index, member) = self.member_of(subscription);
+        let before = self
+            .behind
+            .cursors
+            .get(&(index, member, partition))
+            .copied();
+        let cursor = match before {
+            Some(before) if before.after <= after => before,
+            _ => Cursor {
+                after,
+                is_reading: false,
+                is_paid: before.is_some_and(|before| before.is_paid),
+            },
+        };
+        self.statistics.lagging += u64::from(before.is_none());
+        self.lags += 1;
+        self.put(index, member, partition, Some(cursor));
+        self.slots[index].set(flag::LAGGING);
+        self.stream_filters_at(index, partition, cursor.after);
+    }
+
+    /// The connection's subscriptions to filters that are open, with the number of the last frame before.
+    pub(super) fn open_filters(&self, index: u32) -> Vec<(u64, u32)> {
+        let mut open: Vec<(u64, u32)> = self
+            .chain(index)
+            .filter(|&at| self.subscriptions[at].stage == Stage::Wide)
+            .map(|at| (self.subscriptions[at].cursor(), at))
+            .collect();
+        open.sort_unstable();
+        open
+    }
+
+    /// The stream of a partition has lost records after `from`.
+    pub(super) fn filters_lost_stream(&mut self, partition: PartitionId, from: u64) {
+        let members: Vec<u32> = self
+            .filter_entries
+            .iter()
+            .flat_map(|(_, entry)| self.members.iter(&entry.members))
+            .collect();
+        for subscription in members {
+            match self.subscriptions[subscription].stage {
+                Stage::Pending => self.passed_while_opening(subscription, partition),
+                Stage::Wide if !self.is_behind(subscription, partition) => {
+                    self.lag_filter(subscription, partition, from);
+                    let index = self.subscriptions[subscription].connection;
+                    self.touch(index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks for pages for subscriptions to filters, a few at a time. True if some are left to be asked for; none if a home
+    /// has no room.
+    pub(super) fn read_behind(&mut self, index: u32) -> Option<bool> {
+        if !self.slots[index].is(flag::BEHIND) {
+            return Some(false);
+        }
+        let mut member = 0;
+        while let Some((&(_, next, _), _)) = self
+            .behind
+            .cursors
+            .range((index, member, 0)..=(index, NONE, PartitionId::MAX))
+            .next()
+        {
+            while let Some((partition, cursor)) = self.next_to_read(index, next) {
+                if self.behind.reads.get(&index).copied().unwrap_or(0) >= READS_MAX {
+                    return Some(true);
+                }
+                if !self.read_filter(index, next, partition, cursor) {
+                    return None;
+                }
+            }
+            let Some(another) = next.checked_add(1) else {
+                break;
+            };
+            member = another;
+        }
+        Some(false)
+    }
+
+    /// In which partition the member is to be read now, and from where. What depends on credit has one page on its way, so
+    /// that the credit is kept to.
+    fn next_to_read(&self, index: u32, member: u32) -> Option<(PartitionId, Cursor)> {
+        let all = (index, member, 0)..=(index, member, PartitionId::MAX);
+        let mut cursors = self.behind.cursors.range(all);
+        let is_held = self.replay_credit(member).is_some_and(|credit| {
+            let mut others = cursors.clone();
+            credit == 0 || others.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
+        });
+        let (at, cursor) =
+            cursors.find(|(_, cursor)| !(cursor.is_reading || is_held && cursor.is_paid))?;
+        Some((at.2, *cursor))
+    }
+
+    fn read_filter(
+        &mut self,
+        index: u32,
+        member: u32,
+        partition: PartitionId,
+        cursor: Cursor,
+    ) -> bool {
+        let home = self.settings.home_of(partition);
+        if !self.may_request(home) {
+            self.wait_for(home, index);
+            return false;
+        }
+        let readers = self.filters_of(index, member, Stage::Wide);
+        let Some(&first) = readers.first() else {
+            debug_assert!(false, "who is behind is open");
+            return false;
+        };
+        let filters = readers
+            .iter()
+            .filter_map(|&at| self.filter_entries.get(self.subscriptions[at].topic))
+            .map(|filter| filter.name.clone())
+            .collect();
+        let limits = &self.settings.limits;
+        let credit = self.replay_credit(member).filter(|_| cursor.is_paid);
+        let limits = PageLimits {
+            records_max: limits.page_records_max.min(credit.unwrap_or(u32::MAX)),
+            bytes_max: limits.page_bytes,
+        };
+        let after = cursor.after;
+        let reading = Cursor {
+            is_reading: true,
+            ..cursor
+        };
+        self.put(index, member, partition, Some(reading));
+        let subscription = self.subscription_key(first);
+        self.request(
+            home,
+            Request::ReadFilter {
+                partition,
+                filters,
+                subscription,
+                after,
+                limits,
+            },
+        );
+        true
+    }
+
+    /// A page has come: deliver it; go on when it has left, or live from here.
+    pub(crate) fn filter_page(&mut self, key: SubscriptionKey, page: &FilterPage) {
+        let Some(subscription) = self.live_subscription(key) else {
+            return;
+        };
+        let (index, member) = self.member_of(subscription);
+        let partition = page.partition;
+        let at = (index, member, partition);
+        let asked = self.behind.cursors.get(&at).copied();
+        let Some(asked) = asked.filter(|asked| asked.is_reading && asked.after == page.after)
+        else {
+            return;
+        };
+        self.statistics.pages += 1;
+        // Set before its frames are queued: if the outbox has no room for them, it goes back.
+        let rest = (!page.caught_up).then_some(Cursor {
+            after: page.through,
+            is_reading: false,
+            is_paid: asked.is_paid,
+        });
+        self.put(index, member, partition, rest);
+        if let Some(gap) = page.gap {
+            self.statistics.gaps += 1;
+            self.tell_filter_gap(subscription, partition, gap);
+        }
+        for (topic, record) in &page.records {
+            if self.behind.cursors.get(&at) != rest.as_ref() {
+                break;
+            }
+            self.deliver_replayed(subscription, partition, topic, record, asked.is_paid);
+        }
+        if page.caught_up && !self.behind.cursors.contains_key(&at) {
+            let all = (index, member, 0)..=(index, member, PartitionId::MAX);
+            let mut others = self.behind.cursors.range(all);
+            if !others.any(|(_, cursor)| cursor.is_paid) {
+                self.forget_replay_credit(member);
+            }
+            self.tell_filter_caught_up(subscription, partition, page.through);
+        }
+        if self.slots[index].is(flag::BEHIND) {
+            self.slots[index].set(flag::LAGGING);
+        }
+        self.touch(index);
+    }
+
+    fn deliver_replayed(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        topic: &Slice,
+        record: &Slice,
+        is_paid: bool,
+    ) {
+        let Some(delivery) = Delivery::of_page(record) else {
+            return;
+        };
+        if is_paid {
+            self.use_replay_credit(subscription);
+        }
+        let topic = std::str::from_utf8(topic).unwrap_or_default();
+        self.deliver_addressed(subscription, topic, partition, &delivery, is_paid);
+    }
+
+    /// Queues what says how far a subscription to filters is settled in a partition. It gives way like a message.
+    pub(crate) fn send_filter_mark(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        after: u64,
+        bytes: &[u8],
+    ) {
+        let index = self.subscriptions[subscription].connection;
+        let origin = self.origin_of(subscription, partition, after, false);
+        let place = self.enter(&[bytes], Slice::empty(), origin);
+        // If making room for it has cost others their place, the pages that bring those again will say it anew.
+        if !self.is_behind_at(subscription, partition, after) {
+            self.push_place(index, place);
+        }
+    }
+
+    /// Whether the subscription has to be read again from a place at or before this one.
+    pub(super) fn is_behind_at(
+        &self,
+        subscription: u32,
+        partition: PartitionId,
+        after: u64,
+    ) -> bool {
+        let (index, member) = self.member_of(subscription);
+        let cursor = self.behind.cursors.get(&(index, member, partition));
+        cursor.is_some_and(|cursor| cursor.after <= after)
+    }
+
+    /// Of a frame for one subscription to filters. A stream has them all as one.
+    pub(super) fn origin_of(
+        &self,
+        subscription: u32,
+        partition: PartitionId,
+        after: u64,
+        is_paid: bool,
+    ) -> Origin {
+        Origin::Addressed {
+            subscription: self.subscription_key(subscription),
+            partition,
+            after,
+            is_paid,
+        }
+    }
+
+    /// Whether any filter of an event stream is read from the log.
+    pub(crate) fn is_stream_behind(&self, index: u32) -> bool {
+        self.cursors_of(index, STREAM).next().is_some()
+    }
+
+    /// A subscription to a filter has gone.
+    pub(super) fn forget_behind(&mut self, index: u32, subscription: u32) {
+        if self.slots[index].protocol == Protocol::Events {
+            if let Some(opening) = self.behind.opening.get_mut(&(index, STREAM)) {
+                opening.waiting.retain(|(asked, _)| *asked != subscription);
+            }
+            return;
+        }
+        self.behind.opening.remove(&(index, subscription));
+        let gone: Vec<PartitionId> = self.cursors_of(index, subscription).collect();
+        for partition in gone {
+            self.put(index, subscription, partition, None);
+        }
+    }
+
+    /// A connection has no subscriptions any more.
+    pub(super) fn forget_all_behind(&mut self, index: u32) {
+        self.behind.opening.remove(&(index, STREAM));
+        let gone: Vec<PartitionId> = self.cursors_of(index, STREAM).collect();
+        for partition in gone {
+            self.put(index, STREAM, partition, None);
+        }
+    }
+
+    fn cursors_of(&self, index: u32, member: u32) -> impl Iterator<Item = PartitionId> {
+        let all = (index, member, 0)..=(index, member, PartitionId::MAX);
+        self.behind.cursors.range(all).map(|(at, _)| at.2)
+    }
+
+    fn put(&mut self, index: u32, member: u32, partition: PartitionId, cursor: Option<Cursor>) {
+        let at = (index, member, partition);
+        let before = match cursor {
+            Some(cursor) => self.behind.cursors.insert(at, cursor),
+            None => self.behind.cursors.remove(&at),
+        };
+        let reads = |cursor: Option<Cursor>| usize::from(cursor.is_some_and(|it| it.is_reading));
+        let count = self.behind.reads.entry(index).or_default();
+        *count = *count + reads(cursor) - reads(before);
+        if *count == 0 {
+            self.behind.reads.remove(&index);
+        }
+        let mut all = self
+            .behind
+            .cursors
+            .range((index, 0, 0)..=(index, NONE, PartitionId::MAX));
+        match cursor.is_some() || all.next().is_some() {
+            true => self.slots[index].set(flag::BEHIND),
+            false => self.slots[index].clear(flag::BEHIND),
+        }
+    }
+
+    /// The subscriptions that a member stands for, in one stage.
+    fn filters_of(&self, index: u32, member: u32, stage: Stage) -> Vec<u32> {
+        let is_wanted = |at: &u32| {
+            let entry = &self.subscriptions[*at];
+            entry.is_filter() && entry.stage == stage
+        };
+        match member {
+            STREAM => self.chain(index).filter(is_wanted).collect(),
+            member => Some(member).filter(is_wanted).into_iter().collect(),
+        }
+    }
+
+    /// The connection, and by what its cursors are found.
+    fn member_of(&self, subscription: u32) -> (u32, u32) {
+        let index = self.subscriptions[subscription].connection;
+        match self.slots[index].protocol {
+            Protocol::Events => (index, STREAM),
+            _ => (index, subscription),
+        }
+    }
+}
+
+impl Granted {
+    fn begin(&self, partition: PartitionId) -> Beginning {
+        let after = self.resumed.map_or(self.through, |resumed| resumed.after);
+        Beginning {
+            partition,
+            epoch: self.epoch,
+            through: after,
+            is_replaying: after != self.through || self.has_passed,
+            is_resumed: self.resumed.is_some(),
+            gap: self.resumed.and_then(|resumed| resumed.gap),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Subscriptions to filters at a home: where they begin in each partition, and pages for those that are read from the log.
+//!
+//! A filter covers topics of all partitions, so its cursor is an offset for each of them. A page scans one partition
+//! forward from the cursor, matches names, and is charged by bytes looked at. Neither `history_messages_max` nor
+//! `history_age_max_ms` applies: they are limits of a topic, and a scan knows none; a replay of a filter reaches back as
+//! far as the log does.
+//!
+//! Of a log on disk, the disk is asked for what lies before memory's oldest record. A page from the disk is never the
+//! last one.
+//!
+//! Invariants: pages are answered in turn (`recovery`). A page never reaches beyond what the stream to the edge has dealt
+//! with, as it is answered in the stream's order: what follows `caught_up` on the stream continues from `through`. A
+//! cursor beyond the stream's position waits until a lagging stream has come so far.
+
+use super::edges::Added;
+use super::partitions::HomePartition;
+use super::recovery::{Asking, Question, Waiting};
+use super::{Caller, Home, HomeOutputs};
+use crate::disk::DiskQuery;
+use crate::mail::{
+    Code, EdgeId, FilterStart, Gap, GapReason, Letter, PageLimits, PartitionCursor, Resumed,
+    SubscriptionKey,
+};
+use crate::position::Standing;
+use crate::settings::LogSettings;
+use crate::topic::Filter;
+use log::ForwardLimits;
+use std::collections::BTreeMap;
+use stdx::chunk::Slice;
+
+/// A page that a subscription to filters waits for.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub local: u32,
+    pub filters: Vec<Slice>,
+    pub subscription: SubscriptionKey,
+    pub after: u64,
+    pub limits: PageLimits,
+}
+
+/// What the disk has found.
+#[derive(Debug)]
+pub(super) struct DiskScan {
+    pub records: Vec<(Slice, Slice)>,
+    pub through: u64,
+    pub damaged: bool,
+}
+
+/// What a scan has found.
+#[derive(Debug, Default)]
+struct Found {
+    records: Vec<(Slice, Slice)>,
+    through: u64,
+    /// Everything up to where it was to end has been looked at.
+    complete: bool,
+    scanned_bytes: usize,
+}
+
+impl Home {
+    /// Interest of an edge in a filter, for one subscription.
+    pub(super) fn add_filter(
+        &mut self,
+        from: EdgeId,
+        filter: &Slice,
+        subscription: SubscriptionKey,
+        since: &[PartitionCursor],
+        out: &mut HomeOutputs,
+    ) {
+        let filters_max = self.settings.limits.filters_per_shard_max;
+        let filters = &mut self.interests.filters;
+        let result = match parse_filter(filter) {
+            None => Err(Code::MalformedFilter),
+            Some(filter) => match filters.add(filter, from, filters_max) {
+                Added::Full => Err(Code::FiltersFull),
+                Added::Known => Ok(()),
+                Added::New => {
+                    self.interests.edges[usize::from(from)].filters_version = filters.version;
+                    Ok(())
+                }
+            },
+        };
+        if let Err(code) = result {
+            self.statistics.refused.count(code);
+        }
+        let result = result.map(|()| {
+            (0..self.partitions.len() as u32)
+                .map(|local| self.filter_start(from, local, since, out))
+                .collect()
+        });
+        out.post(
+            from,
+            Letter::FilterGranted {
+                subscription,
+                result,
+            },
+        );
+    }
+
+    /// What the filter had matched is released when each topic is next compared.
+    pub(super) fn remove_filter(&mut self, from: EdgeId, filter: &Slice) {
+        if let Some(filter) = parse_filter(filter) {
+            self.interests.filters.remove(filter, from);
+        }
+    }
+
+    fn filter_start(
+        &mut self,
+        from: EdgeId,
+        local: u32,
+        since: &[PartitionCursor],
+        out: &mut HomeOutputs,
+    ) -> FilterStart {
+        self.settle_stream(from, local, out);
+        let partition = &self.partitions[local as usize];
+        let place = since.binary_search_by_key(&partition.id, |cursor| cursor.partition);
+        let log = self.settings.log_of(partition.id);
+        let resumed = place.ok().map(|place| resume(log, partition, since[place]));
+        let start = FilterStart {
+            partition: partition.id,
+            epoch: partition.epoch,
+            through: partition.stream_position(usize::from(from)),
+            resumed,
+        };
+        let has_gap = resumed.is_some_and(|resumed| resumed.gap.is_some());
+        self.statistics.gaps += u64::from(has_gap);
+        start
+    }
+
+    /// Scans that a stream has come up to wait for their turn again.
+    pub(super) fn return_scans(&mut self) {
+        if self.scans_ahead.is_empty() {
+            return;
+        }
+        for (from, scan) in std::mem::take(&mut self.scans_ahead) {
+            match self.is_ahead(from.edge, &scan) {
+                true => self.scans_ahead.push((from, scan)),
+                false => self.recovery.wait(Waiting::Scan(from, scan)),
+            }
+        }
+    }
+
+    fn is_ahead(&self, edge: EdgeId, scan: &Scan) -> bool {
+        let partition = &self.partitions[scan.local as usize];
+        scan.after > partition.stream_position(usize::from(edge))
+    }
+
+    /// A page for a subscription to filters.
+    pub(super) fn scan(&mut self, from: Caller, scan: Scan, out: &mut HomeOutputs) {
+        self.settle_stream(from.edge, scan.local, out);
+        if self.is_ahead(from.edge, &scan) {
+            return self.scans_ahead.push((from, scan));
+        }
+        self.statistics.pages_read += 1;
+        let partition = &self.partitions[scan.local as usize];
+        let settled = partition.stream_position(usize::from(from.edge));
+        let gap = gap_after(partition, scan.after, GapReason::Evicted);
+        let begin = gap.map_or(scan.after, |gap| gap.to);
+        if begin + 1 < partition.oldest() {
+            let query = DiskQuery::Scan {
+                filters: scan.filters.clone(),
+                after: begin,
+                through: settled.min(partition.oldest() - 1),
+                limits: scan.limits,
+                bytes_scanned_max: self.settings.limits.scan_bytes_max,
+            };
+            let (local, question) = (scan.local, Question::Scan(scan, gap));
+            return self.park(from, local, Asking { question, query }, out);
+        }
+        let found = self.find(&scan, begin, settled);
+        self.recovery.charge_bytes(found.scanned_bytes);
+        self.send_scan(from, &scan, gap, found, out);
+    }
+
+    /// The disk has scanned. Where something of it is lost it does not say where: then all of it is a gap.
+    pub(super) fn scan_from_disk(
+        &mut self,
+        from: Caller,
+        local: u32,
+        scan: &Scan,
+        gap: Option<Gap>,
+        disk: DiskScan,
+        out: &mut HomeOutputs,
+    ) {
+        let mut found = Found {
+            records: disk.records,
+            through: disk.through,
+            ..Found::default()
+        };
+        let bytes = found.records.iter().map(|(_, record)| record.len());
+        self.recovery.charge_bytes(bytes.sum());
+        let mut gap = gap;
+        if disk.damaged {
+            found.records.clear();
+            gap = Some(Gap {
+                from: scan.after,
+                to: found.through,
+                reason: self.reason_of_loss(local, found.through, true),
+            });
+        }
+        self.send_scan(from, scan, gap, found, out);
+    }
+
+    fn send_scan(
+        &mut self,
+        from: Caller,
+        scan: &Scan,
+        gap: Option<Gap>,
+        found: Found,
+        out: &mut HomeOutputs,
+    ) {
+        self.statistics.gaps += u64::from(gap.is_some());
+        self.consumed(from);
+        out.post(
+            from.edge,
+            Letter::FilterPage {
+                subscription: scan.subscription,
+                partition: self.partitions[scan.local as usize].id,
+                after: scan.after,
+                gap,
+                records: found.records,
+                through: found.through,
+                caught_up: found.complete,
+            },
+        );
+    }
+
+    /// What the filters cover of the records in (`after`, `through`], as much as one page holds.
+    fn find(&self, scan: &Scan, after: u64, through: u64) -> Found {
+        let filters: Vec<Filter<'_>> = scan.filters.iter().filter_map(parse_filter).collect();
+        let mut found = Found::default();
+        let mut names: BTreeMap<u32, Option<Slice>> = BTreeMap::new();
+        let mut bytes = 0;
+        let limits = ForwardLimits {
+            records_max: usize::MAX,
+            bytes_scanned_max: self.settings.limits.scan_bytes_max as usize,
+        };
+        let log = &self.partitions[scan.local as usize].log;
+        let next = log.read_forward(after.saturating_add(1), limits, &mut |slice, record| {
+            if record.offset() > through {
+                return false;
+            }
+            let name = names
+                .entry(record.topic())
+                .or_insert_with(|| self.covered_name(&filters, record.topic()));
+            if let Some(name) = name {
+                let is_full = found.records.len() >= scan.limits.records_max as usize
+                    || bytes + slice.len() > scan.limits.bytes_max as usize;
+                if is_full && !found.records.is_empty() {
+                    return false;
+                }
+                bytes += slice.len();
+                found.records.push((name.clone(), slice));
+            }
+            found.scanned_bytes += record.bytes().len();
+            true
+        });
+        found.complete = next > through;
+        found.through = if found.complete { through } else { next - 1 };
+        found
+    }
+
+    /// The topic's name, if one of the filters covers it.
+    fn covered_name(&self, filters: &[Filter<'_>], topic: u32) -> Option<Slice> {
+        let name = self.interests.topics.name(topic);
+        let text = std::str::from_utf8(name).ok()?;
+        let is_covered = filters.iter().any(|filter| filter.matches(text));
+        is_covered.then(|| Slice::copy_of(name))
+    }
+}
+
+/// What a position that a subscription comes with amounts to: a known one goes on; of any other everything is a gap, up to
+/// the oldest record.
+fn resume(log: &LogSettings, partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
+    let head = partition.log.head();
+    let lost = |reason| {
+        Some(Gap {
+            from: 0,
+            to: partition.floor() - 1,
+            reason,
+        })
+    };
+    let (after, gap) = match cursor.position.standing(log, partition.id, head) {
+        Standing::After(after) => (after, gap_after(partition, after, GapReason::Evicted)),
+        Standing::UnknownEpoch => (0, lost(GapReason::UnknownEpoch)),
+        Standing::BeyondHead => (0, lost(GapReason::BeyondHead)),
+    };
+    Resumed {
+        after: gap.map_or(after, |gap| gap.to),
+        gap,
+    }
+}
+
+/// What the partition has lost of the records after an offset.
+fn gap_after(partition: &HomePartition, after: u64, reason: GapReason) -> Option<Gap> {
+    let to = partition.floor() - 1;
+    (to > after).then_some(Gap {
+        from: after,
+        to,
+        reason,
+    })
+}
+
+fn parse_filter(filter: &Slice) -> Option<Filter<'_>> {
+    Filter::parse(std::str::from_utf8(filter).ok()?).ok()
+}

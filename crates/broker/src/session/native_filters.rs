@@ -1,0 +1,146 @@
+//! Subscriptions to filters in the native protocol: where they begin, and what settles them, partition by partition.
+
+use super::native::wire_reason;
+use crate::edge::{self, Edge, flag};
+use crate::mail::{Gap, PartitionCursor, PartitionId};
+use crate::position::Position;
+use crate::topic::Filter;
+use std::collections::BTreeMap;
+use wire::native::{
+    self, Beginning, CaughtUp, ErrorCode, List, PartitionBeginning, Reference, ServerFrame,
+    Subscribed, SubscribedTo,
+};
+
+impl Edge {
+    pub(super) fn native_subscribe_filter(
+        &mut self,
+        index: u32,
+        client: u32,
+        filter: Filter<'_>,
+        request: &native::SubscribeRequest<'_>,
+    ) {
+        let reference = Reference::Subscription(client);
+        let mut since = BTreeMap::new();
+        match request.start {
+            native::Start::Live => {}
+            native::Start::SinceEach(cursors) => {
+                for cursor in cursors {
+                    // Of a log that is not there any more; the client would take silence for completeness.
+                    if cursor.partition >= self.settings.partitions_count() {
+                        let code = ErrorCode::PositionUnavailable;
+                        return self.native_refuse(index, reference, code);
+                    }
+                    since.insert(
+                        cursor.partition,
+                        Position {
+                            epoch: cursor.position.epoch,
+                            offset: cursor.position.offset,
+                        },
+                    );
+                }
+            }
+            _ => return self.native_refuse(index, reference, ErrorCode::UnsupportedStart),
+        }
+        let since: Vec<PartitionCursor> = since
+            .into_iter()
+            .map(|(partition, position)| PartitionCursor {
+                partition,
+                position,
+            })
+            .collect();
+        let subscription =
+            self.subscribe_filter(index, filter, client, &since, request.fail_on_gap);
+        if let (Some(subscription), Some(credit)) = (subscription, request.replay_credit) {
+            self.set_replay_credit(subscription, credit);
+        }
+    }
+
+    pub(super) fn native_subscribed_filter(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        beginnings: &[edge::Beginning],
+    ) {
+        let client = self.subscription_client(subscription);
+        let partitions: Vec<PartitionBeginning> = beginnings
+            .iter()
+            .map(|beginning| PartitionBeginning {
+                partition: beginning.partition,
+                beginning: Beginning {
+                    through: native::Position {
+                        epoch: beginning.epoch,
+                        offset: beginning.through,
+                    },
+                    replaying: beginning.is_replaying,
+                    continued: beginning.is_resumed && beginning.gap.is_none(),
+                },
+            })
+            .collect();
+        let frame = Subscribed {
+            subscription: client,
+            to: SubscribedTo::Filter(List::from(partitions.as_slice())),
+        };
+        self.send_native(index, &ServerFrame::Subscribed(frame));
+        for beginning in beginnings {
+            if let Some(gap) = beginning.gap {
+                let frame = self.filter_gap_frame(subscription, beginning.partition, gap);
+                self.send_native(index, &ServerFrame::Gap(frame));
+            }
+        }
+    }
+
+    pub(super) fn native_filter_gap(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        gap: Gap,
+    ) {
+        let frame = self.filter_gap_frame(subscription, partition, gap);
+        let frame = ServerFrame::Gap(frame);
+        self.send_native_filter_mark(index, subscription, partition, gap.from, &frame);
+    }
+
+    pub(super) fn native_filter_caught_up(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        through: u64,
+    ) {
+        let frame = ServerFrame::CaughtUp(CaughtUp {
+            subscription: self.subscription_client(subscription),
+            partition: Some(partition),
+            through,
+        });
+        self.send_native_filter_mark(index, subscription, partition, through, &frame);
+    }
+
+    fn filter_gap_frame(&self, subscription: u32, partition: PartitionId, gap: Gap) -> native::Gap {
+        native::Gap {
+            subscription: self.subscription_client(subscription),
+            partition: Some(partition),
+            epoch: self.settings.log_of(partition).epoch,
+            from: gap.from,
+            to: gap.to,
+            reason: wire_reason(gap.reason),
+        }
+    }
+
+    /// What settles a subscription to a filter (`Edge::send_filter_mark`).
+    fn send_native_filter_mark(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        after: u64,
+        frame: &ServerFrame<'_>,
+    ) {
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let (bytes, start) = self.encode_native(frame);
+        self.send_filter_mark(subscription, partition, after, &bytes[start..]);
+        self.scratch = bytes;
+    }
+}
