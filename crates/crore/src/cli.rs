@@ -61,6 +61,9 @@ pub struct ConfigurationArguments {
     /// I/O threads (node.io_threads).
     #[arg(long, value_name = "N")]
     pub io_threads: Option<String>,
+    /// Directory of logs on disk (node.data_dir).
+    #[arg(long, value_name = "DIRECTORY")]
+    pub data_dir: Option<String>,
     /// Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open).
     #[arg(long)]
     pub open: bool,
@@ -89,6 +92,9 @@ impl ConfigurationArguments {
         }
         if let Some(threads) = &self.io_threads {
             flags.push(("--io-threads", "node.io_threads".into(), threads.clone()));
+        }
+        if let Some(directory) = &self.data_dir {
+            flags.push(("--data-dir", "node.data_dir".into(), directory.clone()));
         }
         if self.open {
             flags.push(("--open", "listen.open".into(), "true".into()));

@@ -4,9 +4,13 @@
 //! mailboxes and clock.
 #![forbid(unsafe_code)]
 
+mod log_thread;
+pub mod logs;
 pub mod mailbox;
 mod memory;
 pub mod reactor;
+pub mod restore;
 mod running;
 
+pub use log_thread::LogError;
 pub use running::{Node, NodeOptions, NodeStatistics, StartError, start};

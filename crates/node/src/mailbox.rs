@@ -3,6 +3,8 @@
 //! Step 4 and 7 of the path. One batch for each pair of shards and turn, first in, first out for each pair, and one
 //! wake-up. Bounded by credit: what may be on its way is decided by edges and homes (`broker::mail`), not here.
 
+use crate::logs::LogStatistics;
+use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
 use broker::mail::{Letter, Request};
@@ -26,6 +28,13 @@ pub enum Post {
         from: u16,
         /// In order.
         letters: Vec<Letter>,
+    },
+    /// From a log thread to a home.
+    Disk {
+        /// The log, by its index in the settings.
+        log: u16,
+        /// In order.
+        letters: Vec<DiskLetter>,
     },
     /// From the node.
     Control(Control),
@@ -63,14 +72,36 @@ pub trait Mailbox {
     /// Hands a batch to another shard; it is there when that shard takes its next turn, and the shard is woken.
     fn send(&mut self, to: u16, post: Post);
 
+    /// Hands a home's requests to a log thread, by the log's index in the settings.
+    fn ask(&mut self, log: u16, requests: Vec<DiskRequest>);
+
     /// Takes what has come, in each sender's order.
     fn receive(&mut self, posts: &mut Vec<Post>);
 }
 
 /// Mailboxes between threads.
 pub struct ThreadMailbox {
+    shard: u16,
     incoming: Receiver<Post>,
     others: Arc<[Address]>,
+    /// By the logs' indexes; none for a log in memory.
+    logs: Arc<[Option<Sender<ToLog>>]>,
+}
+
+/// What a log thread is sent.
+#[derive(Debug)]
+pub(crate) enum ToLog {
+    /// A home asks.
+    Requests {
+        /// The home.
+        from: u16,
+        /// In order.
+        requests: Vec<DiskRequest>,
+    },
+    /// Report counters.
+    Report(Sender<LogStatistics>),
+    /// Do what has come before, end the log cleanly, and end.
+    Stop,
 }
 
 /// Where a shard can be reached.
@@ -92,7 +123,10 @@ impl Address {
 
 impl ThreadMailbox {
     /// Mailboxes for as many shards as there are wakers, and their addresses.
-    pub fn mesh(wakers: Vec<Arc<dyn Wake>>) -> (Vec<ThreadMailbox>, Arc<[Address]>) {
+    pub(crate) fn mesh(
+        wakers: Vec<Arc<dyn Wake>>,
+        logs: Arc<[Option<Sender<ToLog>>]>,
+    ) -> (Vec<ThreadMailbox>, Arc<[Address]>) {
         let mut receivers = Vec::new();
         let mut addresses = Vec::new();
         for waker in wakers {
@@ -101,11 +135,13 @@ impl ThreadMailbox {
             addresses.push(Address { sender, waker });
         }
         let others: Arc<[Address]> = addresses.into();
-        let mailboxes = receivers
-            .into_iter()
-            .map(|incoming| ThreadMailbox {
+        let mailboxes = (0..)
+            .zip(receivers)
+            .map(|(shard, incoming)| ThreadMailbox {
+                shard,
                 incoming,
                 others: others.clone(),
+                logs: logs.clone(),
             })
             .collect();
         (mailboxes, others)
@@ -115,6 +151,14 @@ impl ThreadMailbox {
 impl Mailbox for ThreadMailbox {
     fn send(&mut self, to: u16, post: Post) {
         self.others[usize::from(to)].send(post);
+    }
+
+    fn ask(&mut self, log: u16, requests: Vec<DiskRequest>) {
+        if let Some(Some(log)) = self.logs.get(usize::from(log)) {
+            let from = self.shard;
+            // A log thread that has ended takes nothing any more; the node is about to end, too.
+            let _ = log.send(ToLog::Requests { from, requests });
+        }
     }
 
     fn receive(&mut self, posts: &mut Vec<Post>) {

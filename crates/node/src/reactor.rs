@@ -6,6 +6,7 @@
 //! nothing waits but `poll`.
 
 use crate::mailbox::{Control, Mailbox, Post, Report};
+use broker::disk::DiskLetter;
 use broker::edge::{Edge, Now, Written};
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{Letter, Request};
@@ -76,6 +77,8 @@ pub struct ReactorParts<N, M, C> {
     pub memory: Box<dyn Memory>,
     /// Random and secret: keys the hash of topic names.
     pub hash_seed: (u64, u64),
+    /// A home that knows what its logs hold on disk; without one it begins with nothing.
+    pub home: Option<Home>,
 }
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
@@ -89,9 +92,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             settings,
             memory,
             hash_seed,
+            home,
         } = parts;
         let now = clock.now();
-        let home = (id < settings.homes_count).then(|| Home::new(settings.clone(), id, hash_seed));
+        let home = home.or_else(|| {
+            (id < settings.homes_count).then(|| Home::new(settings.clone(), id, hash_seed))
+        });
         Reactor {
             net,
             mailbox,
@@ -182,7 +188,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() || self.edge.has_more() || self.pump_again {
+        let home_has_more = self.home.as_ref().is_some_and(Home::has_more);
+        if !self.ready.is_empty() || self.edge.has_more() || self.pump_again || home_has_more {
             return Some(Duration::ZERO);
         }
         let edge = self
@@ -210,6 +217,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             match post {
                 Post::Requests { from, requests } => self.give_home(from, requests),
                 Post::Letters { from, letters } => self.give_edge(from, letters),
+                Post::Disk { log, letters } => self.give_home_from_disk(log, letters),
                 Post::Control(control) => self.control(control),
             }
         }
@@ -246,6 +254,22 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.now.unix_ms,
                 from,
                 request,
+                &mut *self.memory,
+                &mut self.home_out,
+            );
+        }
+    }
+
+    fn give_home_from_disk(&mut self, log: u16, letters: Vec<DiskLetter>) {
+        let Some(home) = &mut self.home else {
+            debug_assert!(false, "logs answer homes");
+            return;
+        };
+        for letter in letters {
+            home.disk(
+                self.now.unix_ms,
+                log,
+                letter,
                 &mut *self.memory,
                 &mut self.home_out,
             );
@@ -303,6 +327,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                         letters,
                     },
                 );
+            }
+        }
+        for (log, requests) in (0..).zip(&mut self.home_out.disk) {
+            if !requests.is_empty() {
+                self.mailbox.ask(log, std::mem::take(requests));
             }
         }
         for (conn, at_once) in self.edge.out.closes.drain(..) {

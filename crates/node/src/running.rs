@@ -1,11 +1,14 @@
 //! A running node: threads, their descriptor tables and listeners, and what the process can ask of them.
 
-use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox};
+use crate::log_thread::{self, LogError, OpenLog, OpenOptions};
+use crate::logs::LogStatistics;
+use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
 use crate::memory::MemfdMemory;
 use crate::reactor::{Clock, Reactor, ReactorParts};
+use crate::restore::Restoration;
 use broker::edge::{EdgeStatistics, Now};
-use broker::home::HomeStatistics;
-use broker::settings::Settings;
+use broker::home::{Home, HomeStatistics};
+use broker::settings::{Durability, LogSettings, Settings};
 use net::Wake;
 use net::kernel::{
     Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free, nofile_limit, unshare_table,
@@ -14,6 +17,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -35,6 +39,8 @@ pub struct NodeOptions {
     pub private_tables: bool,
     /// Random: keys the hash of topic names.
     pub hash_seed: (u64, u64),
+    /// Where logs on disk lie, each in a directory of its name; needed if there is one.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// Why a node did not start.
@@ -44,6 +50,8 @@ pub enum StartError {
     Listen(SocketAddr, io::Error),
     /// Threads, descriptors or memory are not to be had.
     System(io::Error),
+    /// A log on disk, by its name, cannot be opened.
+    Log(String, LogError),
 }
 
 impl fmt::Display for StartError {
@@ -53,6 +61,7 @@ impl fmt::Display for StartError {
                 write!(formatter, "cannot listen on {address}: {error}")
             }
             StartError::System(error) => write!(formatter, "cannot start: {error}"),
+            StartError::Log(name, error) => write!(formatter, "log \"{name}\": {error}"),
         }
     }
 }
@@ -66,6 +75,8 @@ pub struct NodeStatistics {
     pub edge: EdgeStatistics,
     /// Of the homes.
     pub home: HomeStatistics,
+    /// Of the log threads.
+    pub log: LogStatistics,
     /// Turns taken.
     pub turns: u64,
     /// Of these: turns of over ten milliseconds.
@@ -74,8 +85,10 @@ pub struct NodeStatistics {
     pub io_threads: u16,
     /// Connections that all threads together can hold.
     pub connections_max: u64,
-    /// Threads that did not answer in time; their numbers are missing.
+    /// I/O threads that did not answer in time; their numbers are missing.
     pub silent_threads: u16,
+    /// Log threads that did not answer in time.
+    pub silent_logs: u16,
 }
 
 /// A node that accepts connections. Dropping it does not end it; [`Node::stop`] does.
@@ -85,6 +98,8 @@ pub struct Node {
     notices: Vec<String>,
     shards: Shards,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    logs: Arc<[Option<Sender<ToLog>>]>,
+    log_threads: Vec<JoinHandle<io::Result<()>>>,
     draining: AtomicBool,
     connections_max: u64,
 }
@@ -112,13 +127,14 @@ Content-Type: application/problem+json\r\nContent-Length: 126\r\n\r\n\
 ///
 /// # Errors
 /// [`StartError`]; nothing is left running then.
-pub fn start(options: NodeOptions) -> Result<Node, StartError> {
+pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     for &address in &options.listen {
         if address.port() != 0 {
             check_free(address).map_err(|error| StartError::Listen(address, error))?;
         }
     }
     let count = usize::from(options.settings.edges_count);
+    let open_logs = open_logs(&mut options)?;
     let settings = Arc::new(options.settings);
     let wakers: Vec<Arc<Waker>> = (0..count)
         .map(|_| Waker::new())
@@ -131,7 +147,8 @@ pub fn start(options: NodeOptions) -> Result<Node, StartError> {
         .iter()
         .map(|waker| waker.clone() as Arc<dyn Wake>)
         .collect();
-    let (mailboxes, shards) = ThreadMailbox::mesh(dyn_wakers);
+    let (logs, log_receivers) = log_thread::channels(&settings);
+    let (mailboxes, shards) = ThreadMailbox::mesh(dyn_wakers, logs.clone());
     let shared = Shared {
         settings: settings.clone(),
         keep,
@@ -147,12 +164,33 @@ pub fn start(options: NodeOptions) -> Result<Node, StartError> {
         notices: Vec::new(),
         shards: Shards(shards),
         threads: Vec::new(),
+        logs,
+        log_threads: Vec::new(),
         draining: AtomicBool::new(false),
         connections_max: 0,
     };
-    let parts = mailboxes.into_iter().zip(wakers).zip(handovers).enumerate();
+    let mut restorations: Vec<Vec<Restoration>> = (0..count).map(|_| Vec::new()).collect();
+    for (open, incoming) in open_logs.into_iter().zip(log_receivers) {
+        let (Some(mut open), Some(incoming)) = (open, incoming) else {
+            continue;
+        };
+        node.notices.append(&mut open.notices);
+        for (home, restoration) in open.restorations.drain(..).enumerate() {
+            restorations[home].push(restoration);
+        }
+        match open.spawn(&settings, incoming, node.shards.0.clone()) {
+            Ok(thread) => node.log_threads.push(thread),
+            Err(error) => return Err(node.give_up(StartError::System(error))),
+        }
+    }
+    let parts = mailboxes
+        .into_iter()
+        .zip(wakers)
+        .zip(handovers)
+        .zip(restorations)
+        .enumerate();
     let mut refused_table = None;
-    for (id, ((mailbox, waker), handover)) in parts {
+    for (id, (((mailbox, waker), handover), restorations)) in parts {
         let (ready, is_ready) = channel();
         let listen = node.addresses.clone();
         let thread = ThreadParts {
@@ -162,6 +200,7 @@ pub fn start(options: NodeOptions) -> Result<Node, StartError> {
             handover,
             listen,
             shared: shared.clone(),
+            restorations,
             ready,
         };
         let spawned = std::thread::Builder::new()
@@ -211,13 +250,22 @@ impl Node {
         self.connections_max
     }
 
-    /// Whether new clients should come: the node runs, does not drain, and has room.
-    pub fn ready(&self) -> bool {
-        if self.draining.load(Ordering::Relaxed) || self.threads.iter().any(JoinHandle::is_finished)
-        {
-            return false;
+    /// Why no further clients should come; none if they should: the node runs, does not drain, has room, and its logs
+    /// take publications.
+    pub fn unready(&self) -> Option<&'static str> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Some("draining");
         }
-        self.statistics().edge.connections < self.connections_max
+        let mut threads = self.threads.iter().chain(&self.log_threads);
+        if threads.any(JoinHandle::is_finished) {
+            return Some("a thread has ended");
+        }
+        let statistics = self.statistics();
+        if statistics.home.logs_unavailable > 0 || statistics.log.unavailable > 0 {
+            return Some("a log on disk takes no publications");
+        }
+        let has_room = statistics.edge.connections < self.connections_max;
+        (!has_room).then_some("no room for further connections")
     }
 
     /// Asks all shards for their counters. Waits for each up to two seconds.
@@ -237,6 +285,12 @@ impl Node {
             connections_max: self.connections_max,
             ..NodeStatistics::default()
         };
+        let logs_count = self.logs.iter().flatten().count();
+        let logs = log_thread::statistics(&self.logs, REPORT_TIMEOUT);
+        total.silent_logs = (logs_count - logs.len()) as u16;
+        for statistics in logs {
+            total.log += statistics;
+        }
         let deadline = Instant::now() + REPORT_TIMEOUT;
         for answer in answers {
             match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -288,6 +342,17 @@ impl Node {
                 Err(_) => result = Err(io::Error::other("an I/O thread panicked")),
             }
         }
+        // Homes ask no more: what they have asked is done before the end.
+        for log in self.logs.iter().flatten() {
+            // One that has ended already is joined below.
+            let _: Result<(), _> = log.send(ToLog::Stop);
+        }
+        for thread in self.log_threads.drain(..) {
+            match thread.join() {
+                Ok(ended) => result = result.and(ended),
+                Err(_) => result = Err(io::Error::other("a log thread panicked")),
+            }
+        }
         result
     }
 
@@ -316,6 +381,8 @@ struct ThreadParts {
     handover: Handover,
     listen: Vec<SocketAddr>,
     shared: Arc<Shared>,
+    /// What logs on disk hold for the home of this thread.
+    restorations: Vec<Restoration>,
     ready: Sender<Result<Ready, StartError>>,
 }
 
@@ -334,6 +401,7 @@ impl ThreadParts {
             handover,
             listen,
             shared,
+            restorations,
             ready,
         } = self;
         let mut table_refused = None;
@@ -347,6 +415,14 @@ impl ThreadParts {
             Ok(opened) => opened,
             Err(error) => {
                 // The starter waits for this answer.
+                let _ = ready.send(Err(error));
+                return Ok(());
+            }
+        };
+        let mut memory = MemfdMemory::default();
+        let home = match restored_home(&shared, id, restorations, &mut memory) {
+            Ok(home) => home,
+            Err(error) => {
                 let _ = ready.send(Err(error));
                 return Ok(());
             }
@@ -365,11 +441,62 @@ impl ThreadParts {
             },
             id,
             settings: shared.settings.clone(),
-            memory: Box::new(MemfdMemory::default()),
+            memory: Box::new(memory),
             hash_seed: shared.hash_seed,
+            home,
         });
         reactor.run()
     }
+}
+
+/// Opens the logs on disk, by their indexes.
+fn open_logs(options: &mut NodeOptions) -> Result<Vec<Option<OpenLog>>, StartError> {
+    let directory = options.data_dir.clone().unwrap_or_default();
+    let open_options = OpenOptions {
+        directory: &directory,
+        hash_seed: options.hash_seed,
+    };
+    let mut opened = Vec::new();
+    for log in 0..options.settings.logs.len() {
+        let settings = &mut options.settings;
+        let LogSettings {
+            durability,
+            ref name,
+            ..
+        } = settings.logs[log];
+        let name = name.clone();
+        opened.push(match durability {
+            Durability::Memory => None,
+            Durability::Disk => {
+                let open = log_thread::open(settings, log as u16, &open_options);
+                Some(open.map_err(|error| StartError::Log(name, error))?)
+            }
+        });
+    }
+    Ok(opened)
+}
+
+/// A home that knows what logs on disk hold; none if there is nothing to know.
+fn restored_home(
+    shared: &Shared,
+    id: u16,
+    restorations: Vec<Restoration>,
+    memory: &mut MemfdMemory,
+) -> Result<Option<Home>, StartError> {
+    if restorations.is_empty() {
+        return Ok(None);
+    }
+    let mut home = Home::new(shared.settings.clone(), id, shared.hash_seed);
+    let now_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis() as u64;
+    for restoration in restorations {
+        restoration
+            .restore(now_ms, &mut home, memory)
+            .map_err(|_| StartError::Log("any".into(), LogError::Memory))?;
+    }
+    Ok(Some(home))
 }
 
 fn open_kernel(

@@ -4,6 +4,7 @@
 use crate::faults::MailFaults;
 use crate::mutation::Saboteur;
 use crate::network::fold;
+use broker::disk::DiskRequest;
 use node::mailbox::{Mailbox, Post};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -52,7 +53,7 @@ impl Mesh {
         let len = match &post {
             Post::Requests { requests, .. } => requests.len(),
             Post::Letters { letters, .. } => letters.len(),
-            Post::Control(_) => 0,
+            Post::Control(_) | Post::Disk { .. } => 0,
         };
         self.posts += len as u64;
         self.hash = fold(
@@ -106,6 +107,10 @@ impl Mailbox for SimMailbox {
         self.mesh
             .borrow_mut()
             .send(self.shard, usize::from(to), post);
+    }
+
+    fn ask(&mut self, _: u16, requests: Vec<DiskRequest>) {
+        assert!(requests.is_empty(), "the logs of a world are in memory");
     }
 
     fn receive(&mut self, posts: &mut Vec<Post>) {

@@ -262,6 +262,7 @@ impl World {
                     random: self.random.fork(),
                 }),
                 hash_seed: (seed, !seed),
+                home: None,
             };
             self.reactors.push(Reactor::new(parts));
         }

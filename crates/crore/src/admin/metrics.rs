@@ -22,6 +22,7 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     write_connections(&mut exposition, edge);
     write_messages(&mut exposition, edge, home);
     write_topics(&mut exposition, home);
+    write_disks(&mut exposition, statistics);
     write_threads(&mut exposition, statistics);
     write_process(&mut exposition);
     exposition.finish()
@@ -127,6 +128,7 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         ("filters_full", home.refused.filters_full),
         ("retained_full", home.refused.retained_full),
         ("log_full", home.refused.log_full),
+        ("log_unavailable", home.refused.log_unavailable),
         ("memory_full", home.refused.memory_full),
         ("message_too_large", home.refused.message_too_large),
         ("producers_full", home.refused.producers_full),
@@ -271,12 +273,116 @@ fn write_topics(exposition: &mut Exposition, home: &HomeStatistics) {
     );
 }
 
+fn write_disks(exposition: &mut Exposition, statistics: &NodeStatistics) {
+    let NodeStatistics { home, log, .. } = statistics;
+    exposition.gauge(
+        "crore_disk_logs_unavailable",
+        "Logs on disk that take no publications now.",
+        log.unavailable,
+    );
+    exposition.gauge(
+        "crore_disk_log_bytes",
+        "Bytes of segments and indexes on disk now.",
+        log.bytes,
+    );
+    exposition.gauge(
+        "crore_publishes_staged",
+        "Publications that wait for a disk now.",
+        home.staged,
+    );
+    exposition.counter(
+        "crore_disk_batches_total",
+        "Batches made durable, each with one write and one sync.",
+        log.batches,
+    );
+    exposition.counter(
+        "crore_disk_batch_records_total",
+        "Messages in these batches.",
+        log.batch_records,
+    );
+    exposition.counter(
+        "crore_disk_batch_bytes_total",
+        "Bytes of these messages.",
+        log.batch_bytes,
+    );
+    exposition.counter(
+        "crore_disk_batches_failed_total",
+        "Batches that the disk refused.",
+        log.batches_failed,
+    );
+    exposition.counter(
+        "crore_disk_records_refused_total",
+        "Publications refused with them.",
+        log.records_refused,
+    );
+    exposition.counter(
+        "crore_disk_sync_seconds_total",
+        "Time that batches took, write and sync.",
+        seconds(log.sync_us),
+    );
+    exposition.gauge(
+        "crore_disk_sync_seconds_max",
+        "The longest of them since the start.",
+        seconds(log.sync_us_max),
+    );
+    exposition.counter(
+        "crore_disk_reads_total",
+        "Questions answered from the disk: pages, and where histories begin.",
+        log.reads,
+    );
+    exposition.counter(
+        "crore_disk_reads_failed_total",
+        "Questions that the disk refused.",
+        log.reads_failed,
+    );
+    exposition.counter(
+        "crore_disk_reads_damaged_total",
+        "Pages from the disk that lacked damaged messages; their readers were told of the gap.",
+        log.reads_damaged,
+    );
+    exposition.gauge(
+        "crore_disk_reads_waiting",
+        "Requests that wait for a disk to answer now.",
+        home.disk_reads_waiting,
+    );
+    exposition.gauge(
+        "crore_pages_waiting",
+        "Pages and histories that wait for their turn at a home shard now.",
+        home.pages_waiting,
+    );
+    exposition.counter(
+        "crore_disk_segments_dropped_total",
+        "Segments that logs on disk dropped for age or size.",
+        log.segments_dropped,
+    );
+    exposition.gauge(
+        "crore_disk_torn_bytes",
+        "Bytes that the start cut from the ends of logs: they had never been acknowledged.",
+        log.torn_bytes,
+    );
+    exposition.gauge(
+        "crore_disk_damages",
+        "Places of damage that the start found: acknowledged messages may be lost.",
+        log.damages,
+    );
+}
+
+/// Microseconds as what Prometheus counts in.
+fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e6
+}
+
 fn write_threads(exposition: &mut Exposition, statistics: &NodeStatistics) {
     exposition.gauge("crore_io_threads", "I/O threads.", statistics.io_threads);
     exposition.gauge(
         "crore_io_threads_silent",
         "I/O threads that did not answer this scrape in time; their numbers are missing here.",
         statistics.silent_threads,
+    );
+    exposition.gauge(
+        "crore_log_threads_silent",
+        "Log threads that did not answer this scrape in time; their numbers are missing here.",
+        statistics.silent_logs,
     );
     exposition.gauge(
         "crore_connections_max",

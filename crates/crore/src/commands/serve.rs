@@ -5,6 +5,7 @@
 
 use crate::admin::{self, About, Readiness};
 use crate::cli::ConfigurationArguments;
+use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::{self, Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
@@ -12,7 +13,7 @@ use crate::signals::Signal;
 use crate::{process, signals};
 use anyhow::Context;
 use net::kernel::{nofile_limit, raise_nofile_limit};
-use node::Node;
+use node::{Node, StartError};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
@@ -107,8 +108,7 @@ impl Serving {
                     return Readiness::NotReady("draining");
                 }
                 match &*asked.read().unwrap_or_else(PoisonError::into_inner) {
-                    Some(node) if node.ready() => Readiness::Ready,
-                    Some(_) => Readiness::NotReady("no room for further connections"),
+                    Some(node) => node.unready().map_or(Readiness::Ready, Readiness::NotReady),
                     None => Readiness::NotReady("stopped"),
                 }
             }),
@@ -136,7 +136,7 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
             }
         }
     }
-    let node = node::start(options).context("the node cannot start")?;
+    let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     Ok(Serving {
         addresses: node.addresses().to_vec(),
         notices: node.notices().to_vec(),
@@ -144,6 +144,25 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
         node: Arc::new(RwLock::new(Some(node))),
         is_draining: Arc::new(AtomicBool::new(false)),
     })
+}
+
+/// A log that is not as the configuration says is the configuration's fault.
+fn not_started(configuration: &Configuration, error: StartError) -> Ending {
+    if let StartError::Log(name, reason) = &error
+        && reason.is_configuration()
+        && let Some(log) = configuration
+            .logs
+            .iter()
+            .find(|log| log.text("name") == Some(name))
+    {
+        return Ending::Configuration(Faults(vec![Fault {
+            origin: log.origin_of("partitions_count"),
+            key: "log.partitions_count".into(),
+            problem: reason.to_string(),
+            expected: "the number that the log was made with, or another name for a new log".into(),
+        }]));
+    }
+    Ending::Failed(anyhow::Error::new(error).context("the node cannot start"))
 }
 
 fn drain(serving: Serving, configuration: &Configuration, log: &Log, signal: Signal) {

@@ -38,6 +38,10 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
             RandomState::new().hash_one(0),
             RandomState::new().hash_one(1),
         ),
+        data_dir: match configuration.given("node.data_dir") {
+            Some((Value::Text(path), _)) => Some(path.into()),
+            _ => None,
+        },
     }
 }
 
@@ -104,10 +108,13 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             name: entry.text("name").unwrap_or_default().into(),
             partitions_count,
             first_partition,
-            durability: Durability::Memory,
+            durability: match entry.text("durability") {
+                Some("disk") => Durability::Disk,
+                _ => Durability::Memory,
+            },
             epoch: new_epoch(),
             older_epochs: Vec::new(),
-            cache_bytes: 0,
+            cache_bytes: number("cache_bytes"),
             log_bytes_max: number("bytes_max"),
             age_max_ms: number("age_max"),
             segment_bytes: number("segment_bytes") as u32,
@@ -181,7 +188,7 @@ fn limits(configuration: &Configuration) -> Limits {
     }
 }
 
-/// A memory log is a new log at every start. Seconds keep epochs in order for people; random bits keep the epochs of two
+/// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or has lost something. Seconds keep epochs in order for people; random bits keep the epochs of two
 /// logs that began in the same second apart.
 fn new_epoch() -> u64 {
     let since_1970 = SystemTime::now()

@@ -82,8 +82,9 @@ pub fn in_force(configuration: &Configuration) -> String {
             }
         );
         for spec in OPTIONS {
-            if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section) {
-                let (value, origin) = configuration.get(spec.key);
+            if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section)
+                && let Some((value, origin)) = configuration.given(spec.key)
+            {
                 write_value(&mut text, name, value, origin);
             }
         }
@@ -117,6 +118,7 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
     match spec.default_value() {
         Some(value) => _ = writeln!(text, "# {name} = {value}"),
         // Without a default an example stands there.
+        None if name == "data_dir" => _ = writeln!(text, "# {name} = \"/var/lib/crore\""),
         None if name == "filter" => _ = writeln!(text, "# {name} = \"prices/#\""),
         None => _ = writeln!(text, "# {name} = \"memory\""),
     }

@@ -139,6 +139,11 @@ impl Configuration {
             .unwrap_or_else(|| panic!("the option {key} is not declared"))
     }
 
+    /// The value of an option that has no default, and its origin; `None` where nobody gave it.
+    pub fn given(&self, key: &str) -> Option<&(Value, Origin)> {
+        self.values.get(key)
+    }
+
     /// The number of a count, a size (bytes), or a duration (milliseconds); `None` where it is `"auto"`.
     pub fn number(&self, key: &str) -> Option<u64> {
         number_of(&self.get(key).0)

@@ -168,6 +168,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Give each I/O thread a descriptor table of its own. Where the system refuses, all share one and the start says so.",
     ),
     option(
+        "node.data_dir",
+        Kind::Text { bytes_max: 4_096 },
+        "",
+        "The directory of logs on disk, each in one of its own by the log's name. Needed when there is one.",
+    ),
+    option(
         "node.drain_window",
         seconds(0, DAY_S),
         "5s",
@@ -408,7 +414,7 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
         "durability",
         Kind::Choice(&["memory", "disk"]),
         "memory",
-        "Where acknowledged messages are kept. This version keeps them in memory only and refuses \"disk\".",
+        "Where acknowledged messages are kept: in memory until the node ends, or on disk (in node.data_dir) before anybody sees them.",
     ),
     option(
         "partitions_count",
@@ -420,7 +426,13 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
         "bytes_max",
         size(64 * KIB, 64 << 40),
         "256MiB",
-        "All its messages together; beyond that the oldest segments are dropped.",
+        "All its messages together; beyond that the oldest segments are dropped. Of a log on disk, its bytes there.",
+    ),
+    option(
+        "cache_bytes",
+        size(64 * KIB, 64 << 40),
+        "64MiB",
+        "Of a log on disk: its newest messages up to so many bytes are kept in memory, too; older ones are read from the disk.",
     ),
     option(
         "age_max",
@@ -437,7 +449,7 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
         "segment_bytes",
         size(64 * KIB, 2 * GIB),
         "2MiB",
-        "Capacity of one segment, the unit in which the log forgets.",
+        "Capacity of one segment, the unit in which the log forgets. On disk at most 256MiB, and a quarter of bytes_max.",
     ),
     option(
         "retained_bytes_max",
@@ -510,7 +522,8 @@ mod tests {
                 "{}",
                 spec.key
             );
-            assert!(spec.default_value().is_some(), "{}", spec.key);
+            let has_default = spec.default_value().is_some();
+            assert!(has_default || spec.key == "node.data_dir", "{}", spec.key);
             keys.push(spec.key);
         }
         for spec in OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS) {

@@ -128,11 +128,20 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
             );
         }
         if log.text("durability") == Some("disk") {
-            fault(
-                "durability",
-                "this version keeps logs in memory only; a log that promises more than it does is refused".into(),
-                "\"memory\"".into(),
-            );
+            if configuration.given("node.data_dir").is_none() {
+                fault(
+                    "durability",
+                    "a log on disk needs a directory, and node.data_dir is not given".into(),
+                    "node.data_dir (or --data-dir) beside it".into(),
+                );
+            }
+            if !names_directory(name) {
+                fault(
+                    "name",
+                    format!("\"{name}\" of a log on disk is the name of its directory"),
+                    "letters, digits, `-`, `_` and `.`, not at the beginning".into(),
+                );
+            }
         }
         let segment = log.number("segment_bytes").unwrap_or(0);
         let message = configuration
@@ -224,6 +233,14 @@ fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
             );
         }
     }
+}
+
+/// Whether a log's name is one for a directory on every system.
+fn names_directory(name: &str) -> bool {
+    !name.starts_with('.')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// The origin of the first of these that somebody gave; a fault should point at what can be changed.

@@ -1,0 +1,270 @@
+//! The thread of a log on disk: a channel in front of [`LogWorker`], and the opening of the store.
+//!
+//! It takes all that waits in the channel before each batch: while one batch is synced, the next one gathers.
+
+use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
+use crate::mailbox::{Address, Post, ToLog};
+use crate::restore::Restoration;
+use broker::disk::DiskLetter;
+use broker::settings::{Durability, OlderEpoch, Settings};
+use disk::{FileDisk, OpenDiskError};
+use log::store::{OpenError, Recovered, Store, StoreError, StoreSettings};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use stdx::hash::Seed;
+
+/// Why a log on disk was not opened.
+#[derive(Debug)]
+pub enum LogError {
+    /// Its directory, or the lock on it, was not to be had.
+    Directory(OpenDiskError),
+    /// The log in it cannot be opened as it is configured.
+    Open(OpenError),
+    /// It could not be read.
+    Read(StoreError),
+    /// Homes have no memory for its topics.
+    Memory,
+}
+
+impl LogError {
+    /// Whether the configuration does not fit the log.
+    pub fn is_configuration(&self) -> bool {
+        matches!(
+            self,
+            LogError::Open(OpenError::Partitions { .. } | OpenError::PartitionsCount(_))
+        )
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Directory(error) => error.fmt(formatter),
+            LogError::Open(error) => error.fmt(formatter),
+            LogError::Read(error) => error.fmt(formatter),
+            LogError::Memory => write!(formatter, "no memory for the topics of the log"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+/// A log that has been opened and not begun.
+pub(crate) struct OpenLog {
+    log: u16,
+    worker: LogWorker<FileDisk>,
+    /// For each home.
+    pub restorations: Vec<Restoration>,
+    /// What the operator should know.
+    pub notices: Vec<String>,
+}
+
+/// What an opening needs beside the settings.
+pub(crate) struct OpenOptions<'a> {
+    /// Where the logs of the node lie, each in a directory of its name.
+    pub directory: &'a Path,
+    pub hash_seed: (u64, u64),
+}
+
+/// Opens a log on disk and tells the settings which life of it this is.
+pub(crate) fn open(
+    settings: &mut Settings,
+    log: u16,
+    options: &OpenOptions<'_>,
+) -> Result<OpenLog, LogError> {
+    let place = usize::from(log);
+    let (store, recovered) = {
+        let configured = &settings.logs[place];
+        let disk = FileDisk::open(&options.directory.join(&configured.name))
+            .map_err(LogError::Directory)?;
+        let store_settings = StoreSettings {
+            partitions_count: configured.partitions_count,
+            segment_bytes: configured.segment_bytes.into(),
+            bytes_max: configured.log_bytes_max,
+            age_max_ms: configured.age_max_ms,
+            new_epoch: configured.epoch,
+            hash_seed: Seed(options.hash_seed.0, options.hash_seed.1),
+        };
+        Store::open(disk, store_settings, unix_ms()).map_err(LogError::Open)?
+    };
+    let mut worker = LogWorker::new(store, settings, log);
+    let configured = &mut settings.logs[place];
+    configured.epoch = recovered.epoch;
+    configured.older_epochs = recovered
+        .older
+        .iter()
+        .map(|older| OlderEpoch {
+            epoch: older.epoch,
+            valid_below: older.valid_below.clone(),
+        })
+        .collect();
+    let notices = notices_of(&configured.name, &recovered);
+    worker.note_start(recovered.torn_bytes, recovered.damages.len() as u64);
+    let restorations =
+        Restoration::read(worker.store_mut(), &recovered, settings, log).map_err(LogError::Read)?;
+    Ok(OpenLog {
+        log,
+        worker,
+        restorations,
+        notices,
+    })
+}
+
+fn notices_of(name: &str, recovered: &Recovered) -> Vec<String> {
+    let mut notices = Vec::new();
+    if recovered.torn_bytes > 0 {
+        notices.push(format!(
+            "log {name}: {} bytes at its end were not whole and were cut; nobody had been told of them",
+            recovered.torn_bytes
+        ));
+    }
+    for damage in &recovered.damages {
+        notices.push(format!(
+            "log {name}: bytes {} to {} of segment {} are damaged; acknowledged messages may be lost, the log goes on \
+             as epoch {}",
+            damage.from, damage.through, damage.segment, recovered.epoch
+        ));
+    }
+    notices
+}
+
+/// The ways to the log threads, by the logs' indexes, and where each thread listens.
+pub(crate) type Channels = (Arc<[Option<Sender<ToLog>>]>, Vec<Option<Receiver<ToLog>>>);
+
+pub(crate) fn channels(settings: &Settings) -> Channels {
+    let (senders, receivers): (Vec<_>, Vec<_>) = settings
+        .logs
+        .iter()
+        .map(|log| match log.durability {
+            Durability::Memory => (None, None),
+            Durability::Disk => {
+                let (sender, receiver) = channel();
+                (Some(sender), Some(receiver))
+            }
+        })
+        .unzip();
+    (senders.into(), receivers)
+}
+
+impl OpenLog {
+    /// Begins the thread.
+    pub fn spawn(
+        self,
+        settings: &Settings,
+        incoming: Receiver<ToLog>,
+        homes: Arc<[Address]>,
+    ) -> io::Result<JoinHandle<io::Result<()>>> {
+        let name = &settings.logs[usize::from(self.log)].name;
+        let thread = LogThread {
+            log: self.log,
+            worker: self.worker,
+            incoming,
+            homes,
+            began: Instant::now(),
+        };
+        std::thread::Builder::new()
+            .name(format!("crore-log-{name}"))
+            .spawn(move || thread.run())
+    }
+}
+
+struct LogThread {
+    log: u16,
+    worker: LogWorker<FileDisk>,
+    incoming: Receiver<ToLog>,
+    homes: Arc<[Address]>,
+    began: Instant,
+}
+
+impl LogThread {
+    fn run(mut self) -> io::Result<()> {
+        let mut letters: HomeLetters = Vec::new();
+        let mut has_more = false;
+        let mut is_stopping = false;
+        while has_more || !is_stopping {
+            let first = match has_more || is_stopping {
+                true => None,
+                false => match self.incoming.recv_timeout(self.patience()) {
+                    Ok(first) => Some(first),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                },
+            };
+            let waiting: Vec<ToLog> = first.into_iter().chain(self.incoming.try_iter()).collect();
+            for message in waiting {
+                match message {
+                    ToLog::Requests { from, requests } => self.worker.take(from, requests),
+                    ToLog::Report(reply) => {
+                        // Nobody waits any more: nothing is lost.
+                        let _: Result<(), _> = reply.send(self.worker.statistics());
+                    }
+                    ToLog::Stop => is_stopping = true,
+                }
+            }
+            let began = self.began;
+            has_more = self.worker.turn(&mut || time_since(began), &mut letters);
+            self.post(&mut letters);
+        }
+        self.worker
+            .close()
+            .map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    fn patience(&self) -> Duration {
+        let now_ms = self.began.elapsed().as_millis() as u64;
+        Duration::from_millis(self.worker.next_deadline_ms().saturating_sub(now_ms))
+    }
+
+    fn post(&self, letters: &mut HomeLetters) {
+        let mut by_home: Vec<Vec<DiskLetter>> = self.homes.iter().map(|_| Vec::new()).collect();
+        for (home, letter) in letters.drain(..) {
+            if let Some(letters) = by_home.get_mut(usize::from(home)) {
+                letters.push(letter);
+            }
+        }
+        for (home, letters) in self.homes.iter().zip(by_home) {
+            if !letters.is_empty() {
+                let log = self.log;
+                home.send(Post::Disk { log, letters });
+            }
+        }
+    }
+}
+
+/// Asks all log threads for their counters; those that do not answer in time are missing.
+pub(crate) fn statistics(logs: &[Option<Sender<ToLog>>], timeout: Duration) -> Vec<LogStatistics> {
+    let deadline = Instant::now() + timeout;
+    let asked: Vec<Receiver<LogStatistics>> = logs
+        .iter()
+        .flatten()
+        .filter_map(|sender| {
+            let (reply, answer) = channel();
+            sender.send(ToLog::Report(reply)).ok()?;
+            Some(answer)
+        })
+        .collect();
+    let left = || deadline.saturating_duration_since(Instant::now());
+    asked
+        .into_iter()
+        .filter_map(|answer| answer.recv_timeout(left()).ok())
+        .collect()
+}
+
+fn time_since(began: Instant) -> LogTime {
+    LogTime {
+        monotonic_us: began.elapsed().as_micros() as u64,
+        unix_ms: unix_ms(),
+    }
+}
+
+fn unix_ms() -> u64 {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    since_1970.as_millis() as u64
+}

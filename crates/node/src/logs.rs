@@ -1,0 +1,499 @@
+//! The work of a log thread: batches for all homes, reads between them, retention, and what becomes of failures.
+//!
+//! Place on the path: homes send `broker::disk::DiskRequest`s, the worker answers with letters. Values in, values out but
+//! for the store's port to the disk: the node runs it on a thread of its own with files (`log_thread`), the simulator with
+//! a hostile disk.
+//!
+//! Invariants: appends of a home are answered in their order, each once. When a batch fails, nothing of its homes follows
+//! under the same generation. Between two batches only so many reads are served, and between two reads never more than
+//! one batch, so that neither waits for all of the other.
+
+use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
+use broker::mail::{Code, HomeId, PageLimits, PartitionId};
+use broker::settings::Settings;
+use broker::topic::Filter;
+use log::store::{
+    Append, Disk, DiskError, Dropped, ScanQuery, StartQuery, Store, StoreError, StorePage,
+};
+use std::collections::VecDeque;
+use stdx::chunk::Slice;
+
+/// Bytes of records in one batch, about.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+/// Records of one batch.
+const BATCH_RECORDS_MAX: usize = 16_384;
+/// Reads between two batches.
+const TURN_READS_MAX: usize = 16;
+/// Segments that one turn drops.
+const TURN_DROPS_MAX: usize = 4;
+/// Topics that one letter of a floor names.
+const LETTER_TOPICS_MAX: usize = 1_024;
+/// How often retention is looked at, in milliseconds.
+const EXPIRE_INTERVAL_MS: u64 = 1_000;
+/// How often an unavailable log is tried, in milliseconds.
+const PROBE_INTERVAL_MS: u64 = 1_000;
+
+/// The time as a log thread sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogTime {
+    /// Of a clock that never goes back, in microseconds.
+    pub monotonic_us: u64,
+    /// Milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+/// What a log thread has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogStatistics {
+    /// Batches made durable.
+    pub batches: u64,
+    /// Records in them.
+    pub batch_records: u64,
+    /// Bytes of these records.
+    pub batch_bytes: u64,
+    /// Batches that failed.
+    pub batches_failed: u64,
+    /// Records refused with them.
+    pub records_refused: u64,
+    /// Time that batches took, write and sync, in microseconds.
+    pub sync_us: u64,
+    /// The longest of them, in microseconds.
+    pub sync_us_max: u64,
+    /// Reads served.
+    pub reads: u64,
+    /// Reads that the disk refused.
+    pub reads_failed: u64,
+    /// Reads that found records damaged.
+    pub reads_damaged: u64,
+    /// Bytes on disk now.
+    pub bytes: u64,
+    /// Segments dropped.
+    pub segments_dropped: u64,
+    /// Logs that take nothing at present.
+    pub unavailable: u64,
+    /// Bytes cut from the tail at the start: they had never been acknowledged.
+    pub torn_bytes: u64,
+    /// Places of damage that the start has found.
+    pub damages: u64,
+}
+
+impl std::ops::AddAssign for LogStatistics {
+    fn add_assign(&mut self, other: LogStatistics) {
+        self.batches += other.batches;
+        self.batch_records += other.batch_records;
+        self.batch_bytes += other.batch_bytes;
+        self.batches_failed += other.batches_failed;
+        self.records_refused += other.records_refused;
+        self.sync_us += other.sync_us;
+        self.sync_us_max = self.sync_us_max.max(other.sync_us_max);
+        self.reads += other.reads;
+        self.reads_failed += other.reads_failed;
+        self.reads_damaged += other.reads_damaged;
+        self.bytes += other.bytes;
+        self.segments_dropped += other.segments_dropped;
+        self.unavailable += other.unavailable;
+        self.torn_bytes += other.torn_bytes;
+        self.damages += other.damages;
+    }
+}
+
+/// One log's worker; see the module.
+pub struct LogWorker<D: Disk> {
+    store: Store<D>,
+    homes_count: u16,
+    first_partition: PartitionId,
+    appends: VecDeque<Waiting>,
+    reads: VecDeque<(HomeId, Token, PartitionId, DiskQuery)>,
+    /// For each home the generation that is refused.
+    refused: Vec<Option<u32>>,
+    /// What the homes have been told.
+    is_available: bool,
+    /// Monotonic milliseconds.
+    probe_at_ms: u64,
+    expire_at_ms: u64,
+    statistics: LogStatistics,
+}
+
+/// An append whose turn has not come.
+#[derive(Debug)]
+struct Waiting {
+    home: HomeId,
+    generation: u32,
+    partition: u32,
+    topic: Slice,
+    record: Slice,
+}
+
+/// Letters and the homes that they go to, in order.
+pub type HomeLetters = Vec<(HomeId, DiskLetter)>;
+
+impl<D: Disk> LogWorker<D> {
+    /// A worker over a store that has been opened; `log` is its index in the settings.
+    pub fn new(store: Store<D>, settings: &Settings, log: u16) -> LogWorker<D> {
+        let configured = settings.logs.get(usize::from(log));
+        let first_partition = configured.map_or(0, |log| log.first_partition);
+        LogWorker {
+            statistics: LogStatistics {
+                bytes: store.bytes(),
+                ..LogStatistics::default()
+            },
+            store,
+            homes_count: settings.homes_count,
+            first_partition,
+            appends: VecDeque::new(),
+            reads: VecDeque::new(),
+            refused: vec![None; usize::from(settings.homes_count)],
+            is_available: true,
+            probe_at_ms: 0,
+            expire_at_ms: 0,
+        }
+    }
+
+    /// Notes what the start has found.
+    pub fn note_start(&mut self, torn_bytes: u64, damages: u64) {
+        self.statistics.torn_bytes += torn_bytes;
+        self.statistics.damages += damages;
+    }
+
+    /// Takes a home's requests, in their order.
+    pub fn take(&mut self, home: HomeId, requests: Vec<DiskRequest>) {
+        for request in requests {
+            match request {
+                DiskRequest::Append {
+                    generation,
+                    partition,
+                    topic,
+                    record,
+                } => self.appends.push_back(Waiting {
+                    home,
+                    generation,
+                    partition: partition.wrapping_sub(self.first_partition),
+                    topic,
+                    record,
+                }),
+                DiskRequest::Read {
+                    token,
+                    partition,
+                    query,
+                } => self.reads.push_back((
+                    home,
+                    token,
+                    partition.wrapping_sub(self.first_partition),
+                    query,
+                )),
+            }
+        }
+    }
+
+    /// One batch of what waits, then some reads, then retention and probing when they are due. True if more waits.
+    pub fn turn(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) -> bool {
+        self.commit(now, out);
+        for _ in 0..TURN_READS_MAX {
+            match self.reads.pop_front() {
+                Some((home, token, partition, query)) => {
+                    let result = self.read(partition, query);
+                    out.push((home, DiskLetter::Answer { token, result }));
+                }
+                None => break,
+            }
+        }
+        let time = now();
+        let monotonic_ms = time.monotonic_us / 1_000;
+        if monotonic_ms >= self.expire_at_ms {
+            self.expire(time, out);
+        }
+        if !self.is_available && monotonic_ms >= self.probe_at_ms {
+            self.probe_at_ms = monotonic_ms + PROBE_INTERVAL_MS;
+            if self.store.probe(time.unix_ms).is_ok() {
+                self.say_available(true, out);
+            }
+        }
+        !self.appends.is_empty() || !self.reads.is_empty()
+    }
+
+    /// When [`LogWorker::turn`] has something to do though nobody asks; monotonic milliseconds.
+    pub fn next_deadline_ms(&self) -> u64 {
+        match self.is_available {
+            true => self.expire_at_ms,
+            false => self.expire_at_ms.min(self.probe_at_ms),
+        }
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> LogStatistics {
+        LogStatistics {
+            bytes: self.store.bytes(),
+            unavailable: u64::from(!self.is_available),
+            ..self.statistics
+        }
+    }
+
+    /// The store: to restore from it before the first turn, and to look at.
+    pub fn store_mut(&mut self) -> &mut Store<D> {
+        &mut self.store
+    }
+
+    /// A clean end: what waits is refused, and the log notes that everything was synced.
+    ///
+    /// # Errors
+    /// The last mark could not be written; the next start looks for the log's end.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.store.close()
+    }
+
+    fn commit(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) {
+        let mut batch: Vec<Waiting> = Vec::new();
+        let mut bytes = 0;
+        while batch.len() < BATCH_RECORDS_MAX
+            && let Some(next) = self.appends.front()
+        {
+            let size = next.topic.len() + next.record.len();
+            if bytes + size > BATCH_BYTES_MAX && !batch.is_empty() {
+                break;
+            }
+            let Some(next) = self.appends.pop_front() else {
+                break;
+            };
+            if self.refused.get(usize::from(next.home)) == Some(&Some(next.generation)) {
+                self.statistics.records_refused += 1;
+                let result = Err(Code::LogUnavailable);
+                answer(out, next.home, next.generation, result);
+                continue;
+            }
+            bytes += size;
+            batch.push(next);
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let appends: Vec<Append<'_>> = batch
+            .iter()
+            .map(|waiting| Append {
+                partition: waiting.partition,
+                topic: &waiting.topic,
+                record: &waiting.record,
+            })
+            .collect();
+        let began = now();
+        let result = self.store.append(&appends, began.unix_ms);
+        drop(appends);
+        let took_us = now().monotonic_us.saturating_sub(began.monotonic_us);
+        self.statistics.sync_us += took_us;
+        self.statistics.sync_us_max = self.statistics.sync_us_max.max(took_us);
+        match result {
+            Ok(()) => {
+                self.statistics.batches += 1;
+                self.statistics.batch_records += batch.len() as u64;
+                self.statistics.batch_bytes += bytes as u64;
+                for waiting in batch {
+                    answer(out, waiting.home, waiting.generation, Ok(()));
+                }
+                self.say_available(true, out);
+            }
+            Err(error) => {
+                self.statistics.batches_failed += 1;
+                self.statistics.records_refused += batch.len() as u64;
+                let code = code_of(error);
+                for waiting in batch {
+                    if let Some(refused) = self.refused.get_mut(usize::from(waiting.home)) {
+                        *refused = Some(waiting.generation);
+                    }
+                    answer(out, waiting.home, waiting.generation, Err(code));
+                }
+                if !self.store.is_available() {
+                    self.probe_at_ms = now().monotonic_us / 1_000 + PROBE_INTERVAL_MS;
+                    self.say_available(false, out);
+                }
+            }
+        }
+    }
+
+    fn say_available(&mut self, is_available: bool, out: &mut HomeLetters) {
+        if std::mem::replace(&mut self.is_available, is_available) != is_available {
+            for home in 0..self.homes_count {
+                out.push((home, DiskLetter::Available(is_available)));
+            }
+        }
+    }
+
+    fn read(&mut self, partition: u32, query: DiskQuery) -> Result<DiskAnswer, Code> {
+        self.statistics.reads += 1;
+        let answer = self.ask_store(partition, query);
+        match &answer {
+            Err(_) => self.statistics.reads_failed += 1,
+            Ok(DiskAnswer::Page { damaged: true, .. } | DiskAnswer::Scan { damaged: true, .. }) => {
+                self.statistics.reads_damaged += 1;
+            }
+            Ok(_) => {}
+        }
+        answer.map_err(|_| Code::LogUnavailable)
+    }
+
+    fn ask_store(&mut self, partition: u32, query: DiskQuery) -> Result<DiskAnswer, StoreError> {
+        let store = &mut self.store;
+        match query {
+            DiskQuery::Page {
+                topic,
+                after,
+                through,
+                limits,
+            } => store
+                .page(partition, &topic, after, through, log_limits(limits))
+                .map(page_of),
+            DiskQuery::PageBack {
+                topic,
+                before,
+                oldest,
+                limits,
+            } => store
+                .page_back(partition, &topic, before, oldest, log_limits(limits))
+                .map(page_of),
+            DiskQuery::Start {
+                topic,
+                through,
+                count,
+                not_before_ms,
+                after,
+            } => {
+                let wanted = StartQuery {
+                    through,
+                    count,
+                    not_before_ms,
+                    after,
+                };
+                let start = store.start(partition, &topic, wanted)?;
+                Ok(DiskAnswer::Start {
+                    oldest: start.oldest,
+                    prev: start.prev,
+                    count: start.count,
+                })
+            }
+            DiskQuery::Scan {
+                filter,
+                after,
+                through,
+                limits,
+                bytes_scanned_max,
+            } => {
+                let filter = std::str::from_utf8(&filter).ok();
+                let filter = filter.and_then(|filter| Filter::parse(filter).ok());
+                let mut matches = |name: &[u8]| {
+                    let name = std::str::from_utf8(name).unwrap_or_default();
+                    filter.is_some_and(|filter| filter.matches(name))
+                };
+                let wanted = ScanQuery {
+                    after,
+                    through,
+                    limits: log_limits(limits),
+                    bytes_scanned_max: bytes_scanned_max.into(),
+                };
+                let scan = store.scan(partition, wanted, &mut matches)?;
+                Ok(DiskAnswer::Scan {
+                    records: scan.records,
+                    through: scan.through,
+                    damaged: scan.damaged,
+                })
+            }
+        }
+    }
+
+    fn expire(&mut self, time: LogTime, out: &mut HomeLetters) {
+        self.expire_at_ms = time.monotonic_us / 1_000 + EXPIRE_INTERVAL_MS;
+        for _ in 0..TURN_DROPS_MAX {
+            match self.store.expire(time.unix_ms) {
+                Ok(Some(dropped)) => {
+                    self.statistics.segments_dropped += 1;
+                    self.say_dropped(&dropped, out);
+                }
+                // What could not be removed is tried again with the next interval.
+                Ok(None) | Err(_) => return,
+            }
+        }
+        self.expire_at_ms = time.monotonic_us / 1_000; // there may be more
+    }
+
+    fn say_dropped(&self, dropped: &Dropped, out: &mut HomeLetters) {
+        for home in 0..self.homes_count {
+            let lives_here = |partition: u32| {
+                let partition = self.first_partition + partition;
+                (partition % u32::from(self.homes_count) == u32::from(home)).then_some(partition)
+            };
+            let floors: Vec<(PartitionId, u64)> = dropped
+                .floors
+                .iter()
+                .filter_map(|(partition, floor)| Some((lives_here(*partition)?, *floor)))
+                .collect();
+            let topics: Vec<(PartitionId, Slice)> = dropped
+                .topics
+                .iter()
+                .filter_map(|(partition, name)| Some((lives_here(*partition)?, name.clone())))
+                .collect();
+            if floors.is_empty() && topics.is_empty() {
+                continue;
+            }
+            out.push((
+                home,
+                DiskLetter::Floor {
+                    floors,
+                    topics: Vec::new(),
+                },
+            ));
+            for topics in topics.chunks(LETTER_TOPICS_MAX) {
+                let letter = DiskLetter::Floor {
+                    floors: Vec::new(),
+                    topics: topics.to_vec(),
+                };
+                out.push((home, letter));
+            }
+        }
+    }
+}
+
+/// Answers one append, together with the ones before if they have the same answer.
+fn answer(out: &mut HomeLetters, to: HomeId, number: u32, said: Result<(), Code>) {
+    let before = out.iter_mut().rev().find(|(home, _)| *home == to);
+    if let Some((
+        _,
+        DiskLetter::Committed {
+            generation,
+            count,
+            result,
+        },
+    )) = before
+        && *generation == number
+        && *result == said
+    {
+        *count += 1;
+        return;
+    }
+    let letter = DiskLetter::Committed {
+        generation: number,
+        count: 1,
+        result: said,
+    };
+    out.push((to, letter));
+}
+
+fn code_of(error: StoreError) -> Code {
+    match error {
+        StoreError::Disk(DiskError::NoSpace) => Code::LogFull,
+        StoreError::Disk(_) => Code::LogUnavailable,
+        _ => Code::Internal,
+    }
+}
+
+fn page_of(page: StorePage) -> DiskAnswer {
+    DiskAnswer::Page {
+        records: page.records,
+        first_prev: page.first_prev,
+        complete: page.complete,
+        damaged: page.damaged,
+    }
+}
+
+fn log_limits(limits: PageLimits) -> log::PageLimits {
+    log::PageLimits {
+        records_max: limits.records_max as usize,
+        bytes_max: limits.bytes_max as usize,
+    }
+}

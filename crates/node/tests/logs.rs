@@ -1,0 +1,230 @@
+//! The work of a log thread, over a disk that fails when it is told to.
+
+use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest};
+use broker::filters::FilterTrie;
+use broker::mail::PageLimits;
+use broker::settings::{Durability, Limits, LogSettings, Settings};
+use log::NewRecord;
+use log::store::hostile::HostileDisk;
+use log::store::{Store, StoreSettings};
+use node::logs::{LogTime, LogWorker};
+use stdx::chunk::Slice;
+use stdx::hash::Seed;
+
+const PARTITIONS: u32 = 4;
+const FIRST_PARTITION: u32 = 10;
+
+/// A worker for two homes; time stands still unless a test moves it.
+struct World {
+    worker: LogWorker<HostileDisk>,
+    disk: HostileDisk,
+    now: LogTime,
+    heads: [u64; PARTITIONS as usize],
+}
+
+impl World {
+    fn new() -> World {
+        let disk = HostileDisk::new(7);
+        let store_settings = StoreSettings {
+            partitions_count: PARTITIONS,
+            segment_bytes: 4 << 10,
+            bytes_max: 40 << 10,
+            age_max_ms: 0,
+            new_epoch: 1,
+            hash_seed: Seed(1, 2),
+        };
+        let (store, _) = Store::open(disk.clone(), store_settings, 0).unwrap();
+        World {
+            worker: LogWorker::new(store, &settings(), 0),
+            disk,
+            now: LogTime::default(),
+            heads: [0; PARTITIONS as usize],
+        }
+    }
+
+    /// A home publishes to the partition with its number.
+    fn publish(&mut self, home: u16, generation: u32, topic: &str, payload: &[u8]) {
+        let head = &mut self.heads[usize::from(home)];
+        let record = NewRecord {
+            prev: *head,
+            payload,
+            ..NewRecord::default()
+        };
+        *head += 1;
+        let mut bytes = Vec::new();
+        record.encode_head(*head, &mut bytes).unwrap();
+        bytes.extend_from_slice(payload);
+        let append = DiskRequest::Append {
+            generation,
+            partition: FIRST_PARTITION + u32::from(home),
+            topic: Slice::copy_of(topic.as_bytes()),
+            record: Slice::copy_of(&bytes),
+        };
+        self.worker.take(home, vec![append]);
+    }
+
+    fn turn(&mut self) -> Vec<String> {
+        let mut letters = Vec::new();
+        let now = self.now;
+        self.worker.turn(&mut || now, &mut letters);
+        letters
+            .iter()
+            .map(|(home, letter)| format!("h{home} {}", text_of(letter)))
+            .collect()
+    }
+
+    fn pass(&mut self, step_ms: u64) {
+        self.now.monotonic_us += step_ms * 1_000;
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        edges_count: 2,
+        homes_count: 2,
+        logs: vec![LogSettings {
+            name: "kept".into(),
+            partitions_count: PARTITIONS,
+            first_partition: FIRST_PARTITION,
+            durability: Durability::Disk,
+            epoch: 1,
+            older_epochs: Vec::new(),
+            log_bytes_max: 0,
+            cache_bytes: 0,
+            age_max_ms: 0,
+            segment_bytes: 0,
+            retained_bytes_max: 0,
+        }],
+        rules: Vec::new(),
+        rule_filters: FilterTrie::default(),
+        limits: Limits::default(),
+        node_name: "test".into(),
+        allowed_origins: Vec::new(),
+    }
+}
+
+fn text_of(letter: &DiskLetter) -> String {
+    match letter {
+        DiskLetter::Committed {
+            generation,
+            count,
+            result,
+        } => format!("g{generation} {count} {result:?}"),
+        DiskLetter::Answer { token, result } => match result {
+            Ok(DiskAnswer::Page { records, .. }) => format!("t{token} {} records", records.len()),
+            other => format!("t{token} {other:?}"),
+        },
+        DiskLetter::Floor { floors, topics } => {
+            format!("floors {floors:?} topics {}", topics.len())
+        }
+        DiskLetter::Available(is) => format!("available {is}"),
+    }
+}
+
+fn page(token: u64, partition: u32, topic: &str) -> DiskRequest {
+    DiskRequest::Read {
+        token,
+        partition: FIRST_PARTITION + partition,
+        query: DiskQuery::Page {
+            topic: Slice::copy_of(topic.as_bytes()),
+            after: 0,
+            through: u64::MAX,
+            limits: PageLimits {
+                records_max: 100,
+                bytes_max: 1 << 20,
+            },
+        },
+    }
+}
+
+#[test]
+fn a_batch_is_for_all_homes() {
+    let mut world = World::new();
+    world.publish(0, 0, "a", b"one");
+    world.publish(1, 5, "b", b"two");
+    world.publish(0, 0, "a", b"three");
+    world.worker.take(1, vec![page(9, 0, "a")]);
+    assert_eq!(
+        world.turn(),
+        ["h0 g0 2 Ok(())", "h1 g5 1 Ok(())", "h1 t9 2 records"]
+    );
+    let counted = world.worker.statistics();
+    assert_eq!(
+        (counted.batches, counted.batch_records, counted.reads),
+        (1, 3, 1)
+    );
+}
+
+#[test]
+fn a_failed_batch_refuses_its_generation() {
+    let mut world = World::new();
+    world.publish(0, 0, "a", b"one");
+    assert_eq!(world.turn(), ["h0 g0 1 Ok(())"]);
+    // A batch is tried twice, the second time in a new file.
+    world.disk.fail_syncs(2);
+    world.publish(0, 0, "a", b"two");
+    world.publish(0, 0, "a", b"three");
+    assert_eq!(
+        world.turn(),
+        [
+            "h0 g0 2 Err(LogUnavailable)",
+            "h0 available false",
+            "h1 available false"
+        ]
+    );
+    // What was on its way under the old generation is refused though the disk is well again; the other home is not
+    // concerned.
+    world.publish(0, 0, "a", b"four");
+    world.publish(1, 0, "b", b"five");
+    world.publish(0, 1, "a", b"six");
+    assert_eq!(
+        world.turn(),
+        [
+            "h0 g0 1 Err(LogUnavailable)",
+            "h1 g0 1 Ok(())",
+            "h0 g1 1 Ok(())",
+            "h0 available true",
+            "h1 available true"
+        ]
+    );
+    world.worker.take(0, vec![page(1, 0, "a")]);
+    assert_eq!(world.turn(), ["h0 t1 2 records"], "one and six");
+}
+
+#[test]
+fn a_full_disk_is_tried_until_it_takes_something() {
+    let mut world = World::new();
+    world.publish(0, 0, "a", b"one");
+    world.turn();
+    world.disk.set_capacity(Some(0));
+    world.publish(0, 0, "a", b"two");
+    assert_eq!(world.turn()[0], "h0 g0 1 Err(LogFull)");
+    assert_eq!(world.worker.statistics().unavailable, 1);
+    world.pass(1_100);
+    assert!(world.turn().is_empty(), "tried, in vain");
+    world.disk.set_capacity(None);
+    assert!(world.turn().is_empty(), "not before a second has passed");
+    world.pass(1_100);
+    assert_eq!(world.turn(), ["h0 available true", "h1 available true"]);
+    assert_eq!(world.worker.statistics().unavailable, 0);
+}
+
+#[test]
+fn what_is_dropped_is_told_to_those_concerned() {
+    let mut world = World::new();
+    let mut floors = Vec::new();
+    for number in 0..100 {
+        world.publish(0, 0, &format!("t{number}"), &[0; 1000]);
+        world.pass(1_100);
+        let said = world.turn();
+        floors.extend(said.into_iter().filter(|text| text.contains("floors")));
+    }
+    assert!(
+        floors.iter().all(|text| text.starts_with("h0 ")),
+        "{floors:?}"
+    );
+    let floor = world.worker.store_mut().floor(0);
+    assert!(floor > 40, "{floor}");
+    let told = format!("(10, {floor})");
+    assert!(floors.iter().any(|text| text.contains(&told)), "{floors:?}");
+}

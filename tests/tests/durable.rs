@@ -1,0 +1,140 @@
+//! A log on disk: what was acknowledged is there after any end of the process, and nobody is told of a gap.
+
+use std::fs;
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::process::Ended;
+use end_to_end::server::{Place, Server};
+
+/// Little memory, so that most of what is read comes from the disk.
+fn configuration(place: &Place) -> String {
+    format!(
+        "[node]\ndata_dir = \"{}\"\n[[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\n\
+         bytes_max = \"1GiB\"\nage_max = \"1d\"\ncache_bytes = \"64KiB\"\n",
+        place.path("data").display()
+    )
+}
+
+/// Payloads of a topic after a position, page by page; panics at a gap.
+fn read_all(server: &Server, topic: &str, since: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut since = since.to_owned();
+    loop {
+        let url = server.url(&format!("/topics/{topic}?since={since}"));
+        let page = curl(&[&url]).expect(200).json();
+        assert!(page["gap"].is_null(), "{page}");
+        let messages = page["messages"].as_array().expect("a list");
+        for message in messages {
+            found.push(message["data"].as_str().expect("text").to_owned());
+            since = format!(
+                "{}:{}",
+                page["epoch"].as_str().expect("text"),
+                message["offset"]
+            );
+        }
+        if page["more"] != true {
+            return found;
+        }
+    }
+}
+
+fn position_of(answer: &serde_json::Value) -> String {
+    format!("{}:{}", answer["epoch"].as_str().unwrap(), answer["offset"])
+}
+
+/// Publishes so many messages of a kilobyte, in batches; the position of the first.
+fn publish_many(place: &Place, server: &Server, topic: &str, from: usize, count: usize) -> String {
+    let mut first = None;
+    for start in (from..from + count).step_by(100) {
+        let batch: Vec<serde_json::Value> = (start..(start + 100).min(from + count))
+            .map(|number| serde_json::json!({"topic": topic, "data": payload(number)}))
+            .collect();
+        let path = place.path("batch.json");
+        fs::write(&path, serde_json::json!({ "batch": batch }).to_string()).unwrap();
+        let answer = curl(&[
+            "--data-binary",
+            &format!("@{}", path.display()),
+            "--header",
+            "content-type: application/json",
+            &server.url("/publish"),
+        ]);
+        let answer = answer.expect(200).json();
+        let results = answer["results"].as_array().unwrap();
+        assert!(
+            results.iter().all(|result| result["error"].is_null()),
+            "{answer}"
+        );
+        first.get_or_insert(position_of(&results[0]));
+    }
+    first.unwrap()
+}
+
+fn payload(number: usize) -> String {
+    format!("{number:01024}")
+}
+
+fn payloads(count: usize) -> Vec<String> {
+    (0..count).map(payload).collect()
+}
+
+#[test]
+fn nothing_is_lost_by_any_end() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&configuration(&place));
+    let mut count = 0; // stays below what a rule serves of a history
+    let mut first = String::new();
+    for signal in ["KILL", "TERM", "KILL", "INT"] {
+        let server = place.start();
+        let position = publish_many(&place, &server, "a/b", count, 240);
+        if count == 0 {
+            first = position;
+        }
+        count += 240;
+        assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
+        server.process.signal(signal);
+        let _ = server.end();
+    }
+    let server = place.start();
+    assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
+    let resumed = server.url(&format!("/topics/a/b?since={first}&limit=1"));
+    let page = curl(&[&resumed]).expect(200).json();
+    let epoch = first.split_once(':').unwrap().0;
+    assert_eq!(page["epoch"], epoch, "no end is a reason for a new epoch");
+    let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
+    let value = |name: &str| -> f64 {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+            .unwrap_or_else(|| panic!("no {name} in\n{metrics}"))
+    };
+    assert!(value("crore_disk_reads_total ") > 0.0);
+    assert!(value("crore_disk_log_bytes ") > 960_000.0);
+    assert_eq!(value("crore_disk_logs_unavailable "), 0.0);
+}
+
+#[test]
+fn what_does_not_fit_refuses_the_start() {
+    let mut place = Place::new("127.0.0.1:0");
+    let configuration = configuration(&place);
+    place.configure(&configuration);
+    let server = place.start();
+    publish(&server.url("/topics/a"), "x");
+
+    // Another process has it; it listens elsewhere.
+    let other = Place::new("127.0.0.1:0");
+    other.configure(&configuration);
+    let ended = other.launch().end();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let says = |ended: &Ended, text: &str| ended.lines.iter().any(|line| line.contains(text));
+    assert!(says(&ended, "another process"), "{ended:?}");
+    server.process.signal("TERM");
+    let _ = server.end();
+
+    // It has another number of partitions.
+    other.configure(&configuration.replace("partitions_count = 4", "partitions_count = 8"));
+    let ended = other.launch().end();
+    assert_eq!(ended.status.code(), Some(78), "{ended:?}");
+    assert!(
+        says(&ended, "log.partitions_count") && says(&ended, "crore.toml:6"),
+        "{ended:?}"
+    );
+}
