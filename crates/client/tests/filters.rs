@@ -58,7 +58,7 @@ impl World {
 
     /// What the session tells now, one line for each event.
     fn told(&mut self) -> Vec<String> {
-        exchange_all(&mut self.session, &mut self.conversation, &mut self.node);
+        exchange_all(&mut self.session, &mut self.conversation, &mut self.node, 0);
         std::iter::from_fn(|| self.session.take_event())
             .map(|event| line(&event))
             .collect()

@@ -23,7 +23,7 @@ fn keyed(key: &str) -> PublishOptions {
 fn connect(session: &mut Session, node: &mut Node) -> Conversation {
     let mut conversation = Conversation::default();
     session.connected("fake", "/crore", 0);
-    exchange_all(session, &mut conversation, node);
+    exchange_all(session, &mut conversation, node, 0);
     conversation
 }
 
@@ -132,7 +132,7 @@ fn a_producer_may_outlive_its_session() {
         for payload in [b"a", b"b"] {
             session.publish("t", payload, &numbered(), true).unwrap();
         }
-        exchange_all(&mut session, &mut conversation, &mut node);
+        exchange_all(&mut session, &mut conversation, &mut node, 0);
         assert_eq!(answers(&mut session).len(), 2);
     }
     let known: Vec<u64> = node.producers[&(b"pump".to_vec(), "t".to_owned())]
@@ -143,7 +143,7 @@ fn a_producer_may_outlive_its_session() {
     let mut session = Session::new(settings(2), 7);
     let mut conversation = connect(&mut session, &mut node);
     session.publish("t", b"again", &numbered(), true).unwrap();
-    exchange_all(&mut session, &mut conversation, &mut node);
+    exchange_all(&mut session, &mut conversation, &mut node, 0);
     assert!(
         matches!(answers(&mut session)[..], [(_, Answer::Published(it))] if it.duplicate),
         "it was there"
@@ -166,7 +166,7 @@ fn what_is_kept_is_bounded() {
     let full = session.publish("t", &payload, &keyed("k"), true);
     assert_eq!(full, Err(CommandError::InflightFull));
     assert_eq!(session.inflight(), 1);
-    exchange_all(&mut session, &mut conversation, &mut node);
+    exchange_all(&mut session, &mut conversation, &mut node, 0);
     assert!(session.has_room());
     session.publish("t", &payload, &keyed("k"), true).unwrap();
 }

@@ -325,6 +325,8 @@ pub struct Counters {
     pub unexpected: u64,
     /// Publications that were sent again after a reconnect.
     pub repeated: u64,
+    /// Connections that a ticket brought back.
+    pub resumptions: u64,
     /// Connections that were welcomed.
     pub connections: u64,
 }

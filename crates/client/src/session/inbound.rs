@@ -135,8 +135,8 @@ impl Session {
             ServerFrame::Ping(token) => {
                 self.send(&wire::native::ClientFrame::Pong(token));
             }
-            // No ticket was asked for.
-            ServerFrame::Pong(_) | ServerFrame::TicketIssued(_) => {}
+            ServerFrame::TicketIssued(issued) => self.ticket_issued(&issued, now_ms),
+            ServerFrame::Pong(_) => {}
         }
         Ok(())
     }
@@ -158,14 +158,16 @@ impl Session {
             connection: welcome.connection,
             node: welcome.node.map(str::to_owned),
         });
+        self.welcomed_with(welcome, now_ms);
     }
 
     fn subscribed(&mut self, frame: &Subscribed<'_>) {
         let id = frame.subscription;
         let Some(subscription) = self.subscriptions.get_mut(id) else {
-            return; // unsubscribed meanwhile: the answer to that follows
+            return self.give_back(id); // unsubscribed meanwhile, if not while we were away
         };
         subscription.refusals = 0;
+        subscription.retry_at_ms = None;
         let plain = match frame.to {
             SubscribedTo::Topic(plain) => plain,
             SubscribedTo::Filter(partitions) => return self.filter_subscribed(id, partitions),
@@ -419,9 +421,11 @@ impl Session {
             limit: frame.limit,
         };
         match frame.reference {
+            Reference::Connection if self.is_ticket_refusal(&error) => {}
             Reference::Connection => self.events.push_back(Event::Error(error)),
             // Of a publish that wanted no acknowledgement: nobody waits, but it must be told.
             Reference::Request(0) => self.events.push_back(Event::Error(error)),
+            Reference::Request(request) if self.ticket_not_issued(request, &error, now_ms) => {}
             Reference::Request(request) => {
                 self.handshake.take_history(request);
                 self.answer(request, Answer::Refused(error));
@@ -447,6 +451,15 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
+        // The ticket held it, though it was asked for as new.
+        let already = u32::from(ErrorCode::AlreadySubscribed.number());
+        if error.code == already && self.tickets.was_presented() {
+            // Its grant is on its way, or what stands in its place is given back.
+            if !subscription.is_granted {
+                subscription.retry_at_ms = Some(now_ms + RETRY_MS);
+            }
+            return;
+        }
         subscription.is_granted = false;
         let unsupported_start = u32::from(ErrorCode::UnsupportedStart.number());
         if error.code == unsupported_start && !subscription.cursors.is_empty() {
@@ -479,5 +492,6 @@ impl Session {
             urls: plan.urls.clone(),
         });
         self.return_plan = Some((frame.code, plan));
+        self.keep_return_ticket(frame);
     }
 }

@@ -16,6 +16,7 @@ mod publications;
 mod report;
 mod settings;
 mod subscriptions;
+mod tickets;
 
 use std::collections::VecDeque;
 
@@ -73,6 +74,7 @@ pub struct Session {
     out_start: usize,
     subscriptions: Subscriptions,
     publications: publications::Publications,
+    tickets: tickets::Tickets,
     /// Requests that wait for their answers, in order of their numbers.
     inflight: VecDeque<u32>,
     last_request: u32,
@@ -100,6 +102,7 @@ impl Session {
         random.fill(&mut own_id);
         Session {
             publications: publications::Publications::new(&settings, own_id),
+            tickets: tickets::Tickets::default(),
             settings,
             random,
             phase: Phase::Offline,
@@ -146,6 +149,7 @@ impl Session {
         if self.tail.is_empty() {
             let consumed = self.consume(bytes, now_ms)?;
             self.tail.extend_from_slice(&bytes[consumed..]);
+            self.plan_ticket(now_ms);
             return Ok(());
         }
         let mut tail = std::mem::take(&mut self.tail);
@@ -156,6 +160,7 @@ impl Session {
             tail = Vec::new();
         }
         self.tail = tail;
+        self.plan_ticket(now_ms);
         Ok(())
     }
 
@@ -265,6 +270,7 @@ impl Session {
                 }
                 let due = self.subscriptions.take_due(now_ms);
                 self.send_subscribe(&due);
+                self.ask_for_ticket(now_ms);
                 Ok(())
             }
         }
@@ -281,7 +287,8 @@ impl Session {
                 let ping = self
                     .silence_deadlines()
                     .map(|(ping_at, idle_at)| ping_at.min(idle_at));
-                [ping, self.subscriptions.next_due_ms()]
+                let refused = self.subscriptions.next_due_ms();
+                [ping, refused, self.tickets.next_due_ms()]
                     .into_iter()
                     .flatten()
                     .min()
@@ -388,6 +395,7 @@ impl Session {
 
     fn forget_connection(&mut self) {
         self.subscriptions.connection_lost();
+        self.tickets.connection_lost();
         self.assembler = Assembler::new();
         self.assembly = Vec::new();
         self.tail = Vec::new();
@@ -404,18 +412,22 @@ impl Session {
         self.handshake.forget();
     }
 
-    /// HELLO and all subscriptions, in one go and without waiting for the welcome.
+    /// HELLO and all subscriptions, in one go and without waiting for the welcome. With a ticket HELLO is enough for those
+    /// that are in it.
     fn greet(&mut self, now_ms: u64) {
+        let (ticket, cursors) = self.ticket_to_present(now_ms).unzip();
+        let cursors = cursors.unwrap_or_default();
         let (token, name) = (self.settings.token.take(), self.settings.name.take());
         self.send(&ClientFrame::Hello(Hello {
             ping_interval_s: self.settings.ping_interval_s,
             token: token.as_deref(),
             name: name.as_deref(),
-            ..Hello::default()
+            ticket: ticket.as_deref(),
+            cursors: cursors.as_slice().into(),
         }));
         (self.settings.token, self.settings.name) = (token, name);
         self.set_phase(Phase::Greeting, now_ms);
-        let ids = self.subscriptions.ids();
+        let ids = self.beside_the_ticket();
         self.send_subscribe(&ids);
     }
 

@@ -27,6 +27,8 @@ pub struct Settings {
     pub producer_sequence: u64,
     /// Bytes of unanswered publications that are kept to be repeated; above that no further one is taken.
     pub kept_bytes_max: usize,
+    /// Ask for resume tickets where the server issues them, and return with them.
+    pub tickets: bool,
     /// How long handshake and welcome may take, in milliseconds.
     pub handshake_timeout_ms: u64,
 }
@@ -42,6 +44,7 @@ impl Default for Settings {
             producer_id: None,
             producer_sequence: 1,
             kept_bytes_max: 16 * 1024 * 1024,
+            tickets: true,
             handshake_timeout_ms: 10_000,
         }
     }

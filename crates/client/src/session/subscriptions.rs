@@ -2,7 +2,7 @@
 //!
 //! Place: between the frames and the events. Pure. They outlive connections; aliases do not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use wire::native::{PartitionPosition, Policy, Position, Start, SubscribeItem, SubscribeRequest};
@@ -135,6 +135,23 @@ impl Subscriptions {
 
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// All of them, if all hold.
+    pub(super) fn granted(&self) -> Option<BTreeSet<u32>> {
+        let granted = self.all_granted();
+        (granted.len() == self.len()).then_some(granted)
+    }
+
+    /// Those that hold.
+    pub(super) fn all_granted(&self) -> BTreeSet<u32> {
+        let granted = self.by_id.iter().filter(|(_, it)| it.is_granted);
+        granted.map(|(id, _)| *id).collect()
+    }
+
+    /// Whether these are the subscriptions that there are.
+    pub(super) fn is_covered_by(&self, ids: &BTreeSet<u32>) -> bool {
+        self.by_id.keys().eq(ids)
     }
 
     /// The filters with wildcards that match `topic`, in the order of asking.

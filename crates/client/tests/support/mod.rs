@@ -9,9 +9,9 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
     Attributes, Beginning, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway,
-    HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PartitionBeginning, PlainTopic,
-    Policy, Position, Published, Reference, Retained, ServerFrame, Start, Subscribed, SubscribedTo,
-    Unsubscribed, Welcome,
+    Hello, HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PartitionBeginning,
+    PartitionPosition, PlainTopic, Policy, Position, Published, Reference, Retained, ServerFrame,
+    Start, Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, Event, Opcode, Role, frame};
@@ -42,6 +42,10 @@ pub struct Node {
     pub serves_filters: bool,
     /// Offsets by sequence, of each producer on each topic.
     pub producers: BTreeMap<(Vec<u8>, String), BTreeMap<u64, u64>>,
+    /// Tickets are issued and hold for so long.
+    pub ticket_lifetime_s: Option<u32>,
+    /// Subscriptions by number, with their topics or filters and cursors, of each ticket.
+    pub tickets: BTreeMap<Vec<u8>, Vec<(u32, String, Position)>>,
     /// Offsets by key, of each topic.
     pub keys: BTreeMap<(Vec<u8>, String), u64>,
 }
@@ -57,6 +61,8 @@ impl Default for Node {
             is_mute: false,
             serves_filters: true,
             producers: BTreeMap::new(),
+            ticket_lifetime_s: None,
+            tickets: BTreeMap::new(),
             keys: BTreeMap::new(),
         }
     }
@@ -104,6 +110,8 @@ pub struct Conversation {
     pub pongs: Vec<u64>,
     /// What was asked for with each subscription.
     pub policies: Vec<Option<Policy>>,
+    /// How many cursors came with the ticket.
+    pub cursors: Option<usize>,
 }
 
 /// Passes bytes until nobody has anything to say.
@@ -111,6 +119,7 @@ pub fn exchange_all(
     session: &mut client::session::Session,
     conversation: &mut Conversation,
     node: &mut Node,
+    now_ms: u64,
 ) {
     loop {
         let output = session.output().to_vec();
@@ -120,7 +129,9 @@ pub fn exchange_all(
         if input.is_empty() {
             return;
         }
-        session.receive(&mut input, 0).expect("a good connection");
+        session
+            .receive(&mut input, now_ms)
+            .expect("a good connection");
     }
 }
 
@@ -178,21 +189,7 @@ impl Conversation {
 
     fn frame(&mut self, frame: &ClientFrame<'_>, node: &mut Node) {
         match frame {
-            ClientFrame::Hello(hello) => self.send(&ServerFrame::Welcome(Welcome {
-                connection: 1,
-                ping_interval_s: if hello.ping_interval_s > 0 {
-                    hello.ping_interval_s
-                } else {
-                    node.ping_interval_s
-                },
-                time_ms: 0,
-                frame_bytes_max: 1 << 20,
-                message_bytes_max: 1 << 16,
-                subscriptions_per_session_max: 100,
-                node: Some("fake"),
-                resumed: None,
-                ticket_lifetime_s: None,
-            })),
+            ClientFrame::Hello(hello) => self.welcome(hello, node),
             ClientFrame::Subscribe(subscribe) => {
                 for item in subscribe.items {
                     let request = item.request.expect("a valid item");
@@ -295,7 +292,8 @@ impl Conversation {
             }
             ClientFrame::Ping(token) => self.send(&ServerFrame::Pong(*token)),
             ClientFrame::Pong(token) => self.pongs.push(*token),
-            ClientFrame::Credit(_) | ClientFrame::Ticket(_) => {}
+            ClientFrame::Ticket(request) => self.issue(*request, node),
+            ClientFrame::Credit(_) => {}
         }
     }
 
@@ -383,6 +381,80 @@ impl Conversation {
                 through,
             }));
         }
+    }
+
+    fn welcome(&mut self, hello: &Hello<'_>, node: &Node) {
+        let ticket = hello.ticket.map(|ticket| node.tickets.get(ticket));
+        let held = ticket.flatten();
+        self.cursors = hello.ticket.map(|_| hello.cursors.len());
+        self.send(&ServerFrame::Welcome(Welcome {
+            connection: 1,
+            ping_interval_s: if hello.ping_interval_s > 0 {
+                hello.ping_interval_s
+            } else {
+                node.ping_interval_s
+            },
+            time_ms: 5_000_000,
+            frame_bytes_max: 1 << 20,
+            message_bytes_max: 1 << 16,
+            subscriptions_per_session_max: 100,
+            node: Some("fake"),
+            resumed: held.map(|held| held.len() as u32),
+            ticket_lifetime_s: node.ticket_lifetime_s,
+        }));
+        match (ticket, held) {
+            (_, Some(held)) => {
+                for (number, filter, cursor) in held.clone() {
+                    let newer = hello.cursors.iter().find(|it| it.subscription == number);
+                    let position = newer.map_or(cursor, |newer| newer.position);
+                    let partition = 0;
+                    let each = [PartitionPosition {
+                        partition,
+                        position,
+                    }];
+                    let start = match filter.contains(['+', '#']) {
+                        true => Start::SinceEach((&each).into()),
+                        false => Start::Since(position),
+                    };
+                    self.subscribe(number, &filter, start, node);
+                }
+            }
+            (Some(_), None) => {
+                let error = ErrorFrame::new(Reference::Connection, ErrorCode::TicketRefused);
+                self.send(&ServerFrame::Error(error));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// What this connection holds, with the head as the cursor of each.
+    pub fn ticket(&self, node: &mut Node) -> Vec<u8> {
+        let position = Position {
+            epoch: node.epoch,
+            offset: node.head,
+        };
+        let topics = self.aliases.iter();
+        let topics = topics.map(|(topic, (number, _))| (*number, topic.clone(), position));
+        let filters = self.filters.iter();
+        let filters = filters.map(|(number, filter)| (*number, filter.clone(), position));
+        let ticket = format!("ticket {}", node.tickets.len()).into_bytes();
+        let held = topics.chain(filters).collect();
+        node.tickets.insert(ticket.clone(), held);
+        ticket
+    }
+
+    fn issue(&mut self, request: u32, node: &mut Node) {
+        let Some(lifetime_s) = node.ticket_lifetime_s else {
+            let reference = Reference::Request(request);
+            let error = ErrorFrame::new(reference, ErrorCode::UnsupportedFrame);
+            return self.send(&ServerFrame::Error(error));
+        };
+        let ticket = self.ticket(node);
+        self.send(&ServerFrame::TicketIssued(TicketIssued {
+            request,
+            expires_ms: 5_000_000 + u64::from(lifetime_s) * 1_000,
+            ticket: &ticket,
+        }));
     }
 
     /// The node has one partition, number 0.
@@ -489,11 +561,15 @@ impl Conversation {
     }
 
     pub fn go_away(&mut self, return_after_ms: u64, urls: &[&str]) {
+        self.go_away_with(return_after_ms, urls, None);
+    }
+
+    pub fn go_away_with(&mut self, return_after_ms: u64, urls: &[&str], ticket: Option<&[u8]>) {
         self.send(&ServerFrame::GoAway(GoAway {
             code: 3000,
             return_after_ms,
             urls: urls.into(),
-            ticket: None,
+            ticket,
         }));
     }
 
