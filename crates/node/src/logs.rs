@@ -369,17 +369,19 @@ impl<D: Disk> LogWorker<D> {
                 })
             }
             DiskQuery::Scan {
-                filter,
+                filters,
                 after,
                 through,
                 limits,
                 bytes_scanned_max,
             } => {
-                let filter = std::str::from_utf8(&filter).ok();
-                let filter = filter.and_then(|filter| Filter::parse(filter).ok());
+                let filters: Vec<Filter<'_>> = filters
+                    .iter()
+                    .filter_map(|filter| Filter::parse(std::str::from_utf8(filter).ok()?).ok())
+                    .collect();
                 let mut matches = |name: &[u8]| {
                     let name = std::str::from_utf8(name).unwrap_or_default();
-                    filter.is_some_and(|filter| filter.matches(name))
+                    filters.iter().any(|filter| filter.matches(name))
                 };
                 let wanted = ScanQuery {
                     after,
