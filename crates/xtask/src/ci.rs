@@ -61,11 +61,17 @@ const STEPS: &[Step] = &[
         "WebSocket conformance of /echo",
         steps::autobahn,
     ),
+    step(
+        "crash",
+        "the binary is killed under load: nothing acknowledged is lost",
+        steps::crash,
+    ),
     slow(
         "sweep",
         "simulation of whole nodes, many seeds",
         steps::sweep,
     ),
+    slow("crashes", "the same with many kills", steps::crashes),
     slow(
         "abuse",
         "hostile and broken clients against the binary",

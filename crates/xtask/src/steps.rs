@@ -54,6 +54,10 @@ const SIM_SEEDS_GATE: &str = "400";
 /// Seeds of the slow tier.
 const SIM_SEEDS_SWEEP: &str = "6000";
 
+/// Kills of the server in the gate, and in the slow tier.
+const CRASH_KILLS_GATE: &str = "10";
+const CRASH_KILLS_LONG: &str = "60";
+
 pub fn tools(workspace: &Workspace) -> Result<Tally> {
     setup::everything(workspace)?;
     Ok(Tally::ONE_PASSED)
@@ -189,18 +193,26 @@ pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
 }
 
 pub fn autobahn(workspace: &Workspace) -> Result<Tally> {
-    black_box(workspace, "autobahn")
+    black_box(workspace, "autobahn", &[])
+}
+
+pub fn crash(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "crash", &["--kills", CRASH_KILLS_GATE])
+}
+
+pub fn crashes(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "crash", &["--kills", CRASH_KILLS_LONG])
 }
 
 pub fn abuse(workspace: &Workspace) -> Result<Tally> {
-    black_box(workspace, "abuse")
+    black_box(workspace, "abuse", &[])
 }
 
 /// A runner of its own against the built binary; cargo has nothing to build where that is up to date.
-fn black_box(workspace: &Workspace, runner: &str) -> Result<Tally> {
+fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<Tally> {
     build(workspace)?;
-    let arguments = ["run", "--locked", "-p", "end-to-end", "--bin", runner];
-    shell::run_tests(&mut workspace.cargo(&arguments))
+    let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", runner, "--"]);
+    shell::run_tests(run.args(arguments))
 }
 
 fn simulate(workspace: &Workspace, seeds: &str) -> Result<Tally> {
