@@ -10,14 +10,7 @@ use wire::native::{Beginning, PartitionPosition, Position};
 /// The cursors of one filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursors {
-    partitions: BTreeMap<u32, Cursor>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cursor {
-    position: Position,
-    /// It gets its messages from a replay; those for all filters of the connection are not for it.
-    is_replaying: bool,
+    partitions: BTreeMap<u32, Position>,
 }
 
 /// What a message is, given what was received before.
@@ -32,30 +25,22 @@ pub enum Arrival {
     },
     /// Settled before; to be dropped.
     Settled,
-    /// Not for this filter, which is replaying the partition.
-    NotOurs,
 }
 
 impl Cursors {
     /// Begins at positions that the application kept from an earlier run.
     pub fn resume_at(positions: &[PartitionPosition]) -> Cursors {
-        let cursor = |at: &PartitionPosition| {
-            let cursor = Cursor {
-                position: at.position,
-                is_replaying: false,
-            };
-            (at.partition, cursor)
-        };
+        let position = |at: &PartitionPosition| (at.partition, at.position);
         Cursors {
-            partitions: positions.iter().map(cursor).collect(),
+            partitions: positions.iter().map(position).collect(),
         }
     }
 
     /// Where to resume: the last settled position of each partition that is known, in their order.
     pub fn positions(&self) -> Vec<PartitionPosition> {
-        let position = |(partition, cursor): (&u32, &Cursor)| PartitionPosition {
+        let position = |(partition, position): (&u32, &Position)| PartitionPosition {
             partition: *partition,
-            position: cursor.position,
+            position: *position,
         };
         self.partitions.iter().map(position).collect()
     }
@@ -70,43 +55,27 @@ impl Cursors {
         self.partitions.clear();
     }
 
-    /// A new connection: the cursors stay.
-    pub fn connection_lost(&mut self) {
-        for cursor in self.partitions.values_mut() {
-            cursor.is_replaying = false;
-        }
-    }
-
     /// The server says where the filter begins in a partition. A cursor that is known moves by an announced gap only.
     pub fn subscribed(&mut self, partition: u32, beginning: &Beginning) {
-        let cursor = self.partitions.entry(partition).or_insert(Cursor {
-            position: beginning.through,
-            is_replaying: false,
-        });
-        cursor.is_replaying = beginning.replaying;
+        let position = self
+            .partitions
+            .entry(partition)
+            .or_insert(beginning.through);
         if beginning.continued {
-            cursor.position.epoch = beginning.through.epoch;
+            position.epoch = beginning.through.epoch;
         }
     }
 
-    /// Judges a message and moves the cursor. `is_replay`: it came for this filter only.
-    pub fn message(&mut self, partition: u32, at: Position, is_replay: bool) -> Arrival {
+    /// Judges a message and moves the cursor.
+    pub fn message(&mut self, partition: u32, at: Position) -> Arrival {
         let Some(cursor) = self.partitions.get_mut(&partition) else {
-            let cursor = Cursor {
-                position: at,
-                is_replaying: is_replay,
-            };
-            self.partitions.insert(partition, cursor);
+            self.partitions.insert(partition, at);
             return Arrival::New;
         };
-        if cursor.is_replaying && !is_replay {
-            return Arrival::NotOurs;
-        }
-        let from = cursor.position;
-        if from.epoch == at.epoch && at.offset <= from.offset {
+        if cursor.epoch == at.epoch && at.offset <= cursor.offset {
             return Arrival::Settled;
         }
-        cursor.position = at;
+        let from = std::mem::replace(cursor, at);
         match from.epoch == at.epoch {
             true => Arrival::New,
             false => Arrival::NewEpoch { from },
@@ -115,33 +84,22 @@ impl Cursors {
 
     /// A gap was announced: the cursor is there now, even if that is lower than before. Answers the last settled position.
     pub fn gap(&mut self, partition: u32, to: Position) -> Option<Position> {
-        match self.partitions.get_mut(&partition) {
-            Some(cursor) => Some(std::mem::replace(&mut cursor.position, to)),
-            None => {
-                let cursor = Cursor {
-                    position: to,
-                    is_replaying: false,
-                };
-                self.partitions.insert(partition, cursor);
-                None
-            }
-        }
+        self.partitions.insert(partition, to)
     }
 
     /// What lies up to `through` was left out on purpose.
     pub fn skipped(&mut self, partition: u32, through: Position) {
         let cursor = self.partitions.entry(partition).or_default();
-        if cursor.position.epoch != through.epoch || cursor.position.offset < through.offset {
-            cursor.position = through;
+        if cursor.epoch != through.epoch || cursor.offset < through.offset {
+            *cursor = through;
         }
     }
 
     /// The partition's replay is over, and everything up to `through` is settled. Answers the cursor.
     pub fn caught_up(&mut self, partition: u32, through: u64) -> Option<Position> {
         let cursor = self.partitions.get_mut(&partition)?;
-        cursor.is_replaying = false;
-        cursor.position.offset = cursor.position.offset.max(through);
-        Some(cursor.position)
+        cursor.offset = cursor.offset.max(through);
+        Some(*cursor)
     }
 }
 
@@ -173,32 +131,28 @@ mod tests {
         let mut cursors = Cursors::default();
         cursors.subscribed(0, &beginning(at(7, 10), false, false));
         cursors.subscribed(1, &beginning(at(7, 20), false, false));
-        assert_eq!(cursors.message(0, at(7, 11), false), Arrival::New);
-        assert_eq!(cursors.message(0, at(7, 11), false), Arrival::Settled);
-        assert_eq!(cursors.message(1, at(7, 11), false), Arrival::Settled);
+        assert_eq!(cursors.message(0, at(7, 11)), Arrival::New);
+        assert_eq!(cursors.message(0, at(7, 11)), Arrival::Settled);
+        assert_eq!(cursors.message(1, at(7, 11)), Arrival::Settled);
         // One that was not listed begins with its first message.
-        assert_eq!(cursors.message(2, at(7, 5), false), Arrival::New);
+        assert_eq!(cursors.message(2, at(7, 5)), Arrival::New);
         assert_eq!(known(&cursors), [(0, 7, 11), (1, 7, 20), (2, 7, 5)]);
     }
 
     #[test]
-    fn a_replay_is_for_one_filter() {
+    fn a_replay_settles_up_to_its_end() {
         let mut cursors = Cursors::resume_at(&[PartitionPosition {
             partition: 3,
             position: at(7, 10),
         }]);
-        cursors.subscribed(3, &beginning(at(7, 10), true, true));
-        assert_eq!(cursors.message(3, at(7, 30), false), Arrival::NotOurs);
-        assert_eq!(cursors.message(3, at(7, 12), true), Arrival::New);
+        cursors.subscribed(3, &beginning(at(7, 8), true, true));
+        assert_eq!(cursors.message(3, at(7, 9)), Arrival::Settled);
+        assert_eq!(cursors.message(3, at(7, 12)), Arrival::New);
         assert_eq!(cursors.caught_up(3, 30), Some(at(7, 30)));
-        assert_eq!(cursors.message(3, at(7, 30), false), Arrival::Settled);
-        assert_eq!(cursors.message(3, at(7, 31), false), Arrival::New);
-        // It lags, and is told that it is replaying again, from a position that it has.
-        cursors.subscribed(3, &beginning(at(7, 25), true, true));
-        assert_eq!(cursors.message(3, at(7, 29), true), Arrival::Settled);
-        assert_eq!(cursors.message(3, at(7, 40), false), Arrival::NotOurs);
-        cursors.connection_lost();
-        assert_eq!(known(&cursors), [(3, 7, 31)]);
+        assert_eq!(cursors.message(3, at(7, 30)), Arrival::Settled);
+        assert_eq!(cursors.message(3, at(7, 31)), Arrival::New);
+        assert_eq!(cursors.caught_up(3, 20), Some(at(7, 31)));
+        assert_eq!(cursors.caught_up(4, 20), None);
     }
 
     #[test]
@@ -209,20 +163,15 @@ mod tests {
         }]);
         // Continued under another epoch: the position stayed valid.
         cursors.subscribed(0, &beginning(at(8, 10), true, true));
-        assert_eq!(cursors.message(0, at(8, 12), true), Arrival::New);
+        assert_eq!(cursors.message(0, at(8, 12)), Arrival::New);
         // Not continued: the gap says where it goes on.
-        cursors.connection_lost();
         cursors.subscribed(0, &beginning(at(9, 3), true, false));
         assert_eq!(cursors.gap(0, at(9, 3)), Some(at(8, 12)));
-        assert_eq!(cursors.message(0, at(9, 4), true), Arrival::New);
+        assert_eq!(cursors.message(0, at(9, 4)), Arrival::New);
         // And without the gap that is due.
-        cursors.connection_lost();
         cursors.subscribed(0, &beginning(at(10, 2), false, false));
         let from = at(9, 4);
-        assert_eq!(
-            cursors.message(0, at(10, 5), false),
-            Arrival::NewEpoch { from }
-        );
+        assert_eq!(cursors.message(0, at(10, 5)), Arrival::NewEpoch { from });
         cursors.skipped(0, at(10, 9));
         cursors.skipped(0, at(10, 8));
         assert_eq!(known(&cursors), [(0, 10, 9)]);

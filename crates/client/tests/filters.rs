@@ -225,23 +225,37 @@ fn a_server_without_positions_is_subscribed_live() {
     world.publish("a/b");
     assert_eq!(world.told(), ["message 1 [] 0 6"]);
     assert_eq!(world.session.report(id).unwrap().gaps, 1);
+    // Nor from a position of a partition that is not there any more.
+    let gone = SubscribeOptions {
+        cursors: vec![PartitionPosition {
+            partition: 9,
+            position: at(1),
+        }],
+        ..SubscribeOptions::default()
+    };
+    world.node.serves_filters = true;
+    world.session.subscribe("b/#", Start::Live, &gone).unwrap();
+    assert_eq!(
+        world.told(),
+        ["subscribed 2 false", "gap 2 ? ? ? Reconnected"]
+    );
     // One that serves them again is asked from what is known since.
     world.node.serves_filters = true;
     world.node.publish("a/b", b"missed");
     world.reconnect();
     assert_eq!(
-        world.told()[3..],
+        world.told()[3..5],
         ["message 1 [] 0 9", "caught up 1 0 9 true"]
     );
 }
 
-/// Two filters of one connection; one of them replays partition 1 while the other is live.
+/// Two filters of one connection; one of them lags in partition 1, whose messages then have addresses.
 #[test]
-fn partitions_and_replays_are_told_apart() {
+fn partitions_and_addresses_are_told_apart() {
     let mut world = World::connected();
-    world.node.serves_filters = false; // the answers are written here
     let (first, second) = (world.subscribe("a/#"), world.subscribe("+/b"));
-    world.told();
+    // The node does not get it: the answers are written here.
+    world.session.written(world.session.output().len());
     let begin = |world: &mut World, id: SubscriptionId, partitions: &[(u32, u64, bool)]| {
         let partitions: Vec<PartitionBeginning> = partitions
             .iter()
@@ -276,12 +290,13 @@ fn partitions_and_replays_are_told_apart() {
     };
     begin(&mut world, first, &[(0, 10, false), (1, 10, false)]);
     begin(&mut world, second, &[(0, 10, false), (1, 10, false)]);
+    assert_eq!(world.told(), ["subscribed 1 false", "subscribed 2 false"]);
     message(&mut world, 1, 11, None);
     message(&mut world, 0, 10, None);
     message(&mut world, 0, 11, None);
-    // The first lags in partition 1; the second stays live there, and both are live in partition 0.
-    begin(&mut world, first, &[(1, 11, true)]);
-    message(&mut world, 1, 14, None);
+    // The first lags in partition 1; the second is ahead of it there, and both are live in partition 0.
+    message(&mut world, 1, 12, Some(second));
+    message(&mut world, 1, 14, Some(second));
     message(&mut world, 0, 12, None);
     message(&mut world, 1, 12, Some(first));
     message(&mut world, 1, 14, Some(first));
@@ -297,6 +312,7 @@ fn partitions_and_replays_are_told_apart() {
         [
             "message 1 [2] 1 11",
             "message 1 [2] 0 11",
+            "message 2 [] 1 12",
             "message 2 [] 1 14",
             "message 1 [2] 0 12",
             "message 1 [] 1 12",

@@ -46,8 +46,8 @@ pub enum GapCause {
     Announced(GapReason),
     /// The proof found it: the server neither delivered nor announced what is missing.
     Unannounced,
-    /// A filter was subscribed anew after a reconnect, by a server that does not serve filters from positions: what was
-    /// published meanwhile is not recovered.
+    /// A filter was subscribed anew, live, as the server cannot go on from its positions: what was published meanwhile is not
+    /// recovered.
     Reconnected,
 }
 

@@ -12,14 +12,14 @@ use super::subscriptions::message_of;
 use crate::cursors::Arrival;
 
 impl Session {
-    /// A filter holds, or begins anew in these partitions.
+    /// A filter holds, and begins so in these partitions.
     pub(super) fn filter_subscribed(&mut self, id: u32, partitions: List<'_, PartitionBeginning>) {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
-        let is_again = std::mem::replace(&mut subscription.is_granted, true);
+        subscription.is_granted = true;
         let was_granted = std::mem::replace(&mut subscription.was_granted, true);
-        let is_blind = !is_again && was_granted && subscription.cursors.is_empty();
+        let is_blind = was_granted && subscription.cursors.is_empty();
         let mut replaying = false;
         for PartitionBeginning {
             partition,
@@ -28,9 +28,6 @@ impl Session {
         {
             replaying |= beginning.replaying;
             subscription.cursors.subscribed(partition, &beginning);
-        }
-        if is_again {
-            return; // it lags, and is fed from the log: the application sees messages in order
         }
         let filter = subscription.filter.clone();
         self.events.push_back(Event::Subscribed {
@@ -61,11 +58,10 @@ impl Session {
             let Some(subscription) = self.subscriptions.get_mut(*id) else {
                 continue;
             };
-            let is_replay = frame.subscription.is_some();
-            let arrival = subscription
+            match subscription
                 .cursors
-                .message(frame.partition, frame.position, is_replay);
-            match arrival {
+                .message(frame.partition, frame.position)
+            {
                 Arrival::New => {}
                 Arrival::NewEpoch { from } => {
                     let gap = ReportedGap {
@@ -83,7 +79,6 @@ impl Session {
                     was_settled = true;
                     continue;
                 }
-                Arrival::NotOurs => continue,
             }
             taken.push(*id);
         }
@@ -150,7 +145,7 @@ impl Session {
         }
     }
 
-    /// The server cannot serve filters from positions: the filter begins live, and that is told as a gap.
+    /// The server cannot go on from these positions: the filter begins live, and that is told as a gap.
     pub(super) fn subscribe_filter_blind(&mut self, id: u32) {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
             subscription.cursors.clear();

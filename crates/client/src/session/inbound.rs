@@ -461,8 +461,15 @@ impl Session {
             return;
         }
         subscription.is_granted = false;
-        let unsupported_start = u32::from(ErrorCode::UnsupportedStart.number());
-        if error.code == unsupported_start && !subscription.cursors.is_empty() {
+        let is_of_start = match error.code {
+            code if code == u32::from(ErrorCode::UnsupportedStart.number()) => true,
+            // Of a partition that is not there any more.
+            code if code == u32::from(ErrorCode::PositionUnavailable.number()) => {
+                !subscription.fail_on_gap
+            }
+            _ => false,
+        };
+        if is_of_start && !subscription.cursors.is_empty() {
             return self.subscribe_filter_blind(id);
         }
         if error.temporary {

@@ -188,7 +188,6 @@ impl Subscriptions {
             subscription.caught_up_due = false;
             subscription.is_granted = false;
             subscription.proof.connection_lost();
-            subscription.cursors.connection_lost();
         }
     }
 

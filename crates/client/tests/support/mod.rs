@@ -465,6 +465,11 @@ impl Conversation {
                 let error = ErrorFrame::new(reference, ErrorCode::UnsupportedStart);
                 return self.send(&ServerFrame::Error(error));
             }
+            Start::SinceEach(positions) if positions.iter().any(|at| at.partition > 0) => {
+                let reference = Reference::Subscription(subscription);
+                let error = ErrorFrame::new(reference, ErrorCode::PositionUnavailable);
+                return self.send(&ServerFrame::Error(error));
+            }
             Start::SinceEach(positions) => positions
                 .iter()
                 .find(|at| at.partition == 0)
