@@ -12,6 +12,7 @@ mod native;
 pub mod seeds;
 mod shard;
 mod store;
+mod ticket;
 mod websocket;
 
 // The property tests of `wire` drive the decoders in the same way.
@@ -22,6 +23,7 @@ pub use http::{event_stream, http_body, http_request, http_response, http_target
 pub use native::{native_client_frame, native_server_frame};
 pub use shard::shard;
 pub use store::{store_index, store_segment};
+pub use ticket::ticket;
 pub use websocket::{websocket_frame, websocket_handshake, websocket_message};
 
 /// A target: takes any bytes, panics when a promise is broken.
@@ -47,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     shard,
     store_index,
     store_segment,
+    ticket,
 ];
 
 /// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.

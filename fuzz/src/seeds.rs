@@ -3,6 +3,9 @@
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds` writes them to `corpus/<target>/`. Files that a fuzzer found
 //! worth keeping lie beside them under other names and are left alone.
 
+use broker::position::Position;
+use broker::settings::LagPolicy;
+use broker::ticket::{Ticket, TicketCursor, TicketSubscription};
 use wire::websocket::{CloseCode, ClosePayload, Opcode, frame};
 
 /// The seeds of a target: a name for the file and its bytes. Empty for a name that is not a target.
@@ -20,6 +23,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "shard" => conversations(),
         "store_index" => crate::store::template_bytes(true),
         "store_segment" => crate::store::template_bytes(false),
+        "ticket" => tickets(),
         _ => Vec::new(),
     };
     let name = |at| format!("seed-{at:02}");
@@ -48,6 +52,41 @@ fn vectors(document: &str) -> Vec<Vec<u8>> {
                 nibble(pair[0]) << 4 | nibble(pair[1])
             };
             digits.chunks_exact(2).map(byte).collect()
+        })
+        .collect()
+}
+
+/// What is signed: nothing, and one subscription of each kind.
+fn tickets() -> Vec<Vec<u8>> {
+    let at = |epoch, offset| Position { epoch, offset };
+    let subscription = |client, filter: &str, policy, cursor| TicketSubscription {
+        client,
+        filter: filter.to_owned(),
+        fail_on_gap: client == 1,
+        policy,
+        cursor,
+    };
+    let full = Ticket {
+        issued_ms: 1_795_314_000_000,
+        expires_ms: 1_795_400_400_000,
+        identity: b"somebody".to_vec(),
+        positions: vec![(0, at(7, 3)), (2, at(7, 90)), (9, at(8, 1))],
+        subscriptions: vec![
+            subscription(1, "a/b", None, TicketCursor::Plain(at(7, 42))),
+            subscription(
+                2,
+                "a/#",
+                Some(LagPolicy::Drop),
+                TicketCursor::Filter(vec![(2, at(7, 80))]),
+            ),
+        ],
+    };
+    [Ticket::default(), full]
+        .iter()
+        .map(|ticket| {
+            let mut bytes = Vec::new();
+            ticket.encode(&mut bytes);
+            bytes
         })
         .collect()
 }

@@ -6,7 +6,9 @@
 use broker::edge::{Edge, Now, Written};
 use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
-use broker::settings::{Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{
+    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
+};
 use log::HeapMemory;
 use std::sync::Arc;
 use stdx::key::Key;
@@ -44,12 +46,17 @@ fn settings() -> Arc<Settings> {
             segment_bytes: 2_000,
             retained_bytes_max: 1_000,
         }],
+        tickets: TicketSettings {
+            keys: vec![TicketKey::new([1; 32])],
+            lifetime_ms: 60_000,
+            not_before_ms: 0,
+        },
         rules: vec![RuleSettings {
             log: 0,
             history_messages_max: 10,
             history_age_max_ms: 1_000_000,
             message_bytes_max: 4_000,
-            when_lagging: broker::settings::LagPolicy::Replay,
+            when_lagging: LagPolicy::Replay,
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits {

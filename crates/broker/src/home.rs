@@ -64,6 +64,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::hash::Seed;
+use stdx::key::Key;
 use stdx::slab::Slab;
 use subscribe::{Found, Subscribing};
 use topics::TopicTable;
@@ -241,6 +242,14 @@ impl Home {
                 };
                 self.in_turn(now_ms, Waiting::History(from, query), out);
             }
+            Request::Describe {
+                connection,
+                indexes,
+                positions,
+            } => {
+                self.consumed(from);
+                self.describe(from.edge, connection, &indexes, positions, out);
+            }
             Request::Publish {
                 partition,
                 rule,
@@ -407,5 +416,41 @@ impl Home {
         let is_own = partition < self.settings.partitions_count()
             && self.settings.home_of(partition) == self.id;
         is_own.then(|| partition / u32::from(self.settings.homes_count))
+    }
+
+    /// Names of topics, and how far the streams to an edge have come.
+    fn describe(
+        &self,
+        from: EdgeId,
+        connection: Key,
+        indexes: &[u32],
+        positions: bool,
+        out: &mut HomeOutputs,
+    ) {
+        let Interests { topics, edges, .. } = &self.interests;
+        let mut names = Vec::new();
+        for &index in indexes {
+            let topic = edges[usize::from(from)].indexed(index);
+            let name = topic.map_or(&[][..], |(topic, _)| topics.name(topic));
+            names.push(name.len() as u8);
+            names.extend_from_slice(name);
+        }
+        let positions = match positions {
+            true => self
+                .partitions
+                .iter()
+                .map(|partition| (partition.id, partition.stream_position(usize::from(from))))
+                .collect(),
+            false => Vec::new(),
+        };
+        let names = Slice::copy_of(&names);
+        out.post(
+            from,
+            Letter::Described {
+                connection,
+                names,
+                positions,
+            },
+        );
     }
 }

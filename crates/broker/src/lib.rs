@@ -12,4 +12,5 @@ pub mod mail;
 pub mod position;
 mod session;
 pub mod settings;
+pub mod ticket;
 pub mod topic;

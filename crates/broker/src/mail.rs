@@ -186,6 +186,16 @@ pub enum Request {
         /// Bounds of the page.
         limits: PageLimits,
     },
+    /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of. Answered by
+    /// [`Letter::Described`].
+    Describe {
+        /// The connection whose ticket it is.
+        connection: Key,
+        /// Topics between this home and this edge; the edge has subscriptions to all of them.
+        indexes: Vec<u32>,
+        /// Positions of partitions are wanted too.
+        positions: bool,
+    },
     /// Append a message. Answered by [`Letter::Published`] if `reply` is given.
     Publish {
         /// Where the topic lives.
@@ -345,6 +355,16 @@ pub enum Letter {
         reply: Reply,
         /// The page, or why not.
         result: Result<HistoryPage, Code>,
+    },
+    /// The answer to [`Request::Describe`]. Of each partition, everything up to its position that this edge has interest
+    /// in has been posted before this letter.
+    Described {
+        /// The connection.
+        connection: Key,
+        /// The names, in the order of the question; each behind its length in one byte.
+        names: Slice,
+        /// Of all partitions of this home, if asked for.
+        positions: Vec<(PartitionId, u64)>,
     },
     /// The acknowledgement of a publish.
     Published {

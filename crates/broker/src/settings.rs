@@ -19,10 +19,47 @@ pub struct Settings {
     pub rule_filters: FilterTrie<u16>,
     /// Every bound.
     pub limits: Limits,
+    /// Resume tickets.
+    pub tickets: TicketSettings,
     /// The node's name, as told to clients.
     pub node_name: String,
     /// Origins that browsers may come from, beside pages served by the node itself. `*` allows all.
     pub allowed_origins: Vec<String>,
+}
+
+/// Who signs resume tickets, and which of them count. Without keys none are issued, and none is taken.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TicketSettings {
+    /// The first signs, all are believed: a new key is put in front, and the old one taken away when its tickets have
+    /// expired.
+    pub keys: Vec<TicketKey>,
+    /// How long a ticket holds, in milliseconds.
+    pub lifetime_ms: u64,
+    /// Tickets that were issued before this are refused; milliseconds since 1970.
+    pub not_before_ms: u64,
+}
+
+impl TicketSettings {
+    /// How long tickets hold, in whole seconds; none where none are issued.
+    pub fn lifetime_s(&self) -> Option<u32> {
+        let lifetime_s = self.lifetime_ms / 1_000;
+        (!self.keys.is_empty()).then(|| lifetime_s.try_into().unwrap_or(u32::MAX))
+    }
+}
+
+/// A secret that signs tickets, and by which name tickets call it. See `ticket` for how it is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TicketKey {
+    /// Made of the secret.
+    pub id: u32,
+    /// Random; never told to anybody.
+    pub secret: [u8; 32],
+}
+
+impl std::fmt::Debug for TicketKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "TicketKey({:08x})", self.id)
+    }
 }
 
 /// One log.

@@ -99,8 +99,7 @@ fn options_that_are_not_served() {
             a: error connection ticket_refused
         a: ticket 9
             a: error request 9 unsupported_frame
-        a: subscribe 1 news policy conflate, 2 a/# each 0 7:1, 3 news each 0 7:1, 4 news
-            a: error subscription 1 unsupported_option
+        a: subscribe 2 a/# each 0 7:1, 3 news each 0 7:1, 4 news
             a: error subscription 3 unsupported_start
             a: subscribed 2 filter
             a: gap 2 partition 0 0..0 BeyondHead

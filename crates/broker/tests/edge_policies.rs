@@ -441,3 +441,45 @@ fn policies_by_parameter() {
         ",
     );
 }
+
+/// What a subscription says itself wins over the rule.
+#[test]
+fn policies_by_option() {
+    check_with(
+        by_rule(LagPolicy::Drop),
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        c: connect native
+            c: 101 crore.v1
+            c: welcome ping 60s
+        d: connect native
+            d: 101 crore.v1
+            d: welcome ping 60s
+        a: subscribe 1 news policy conflate
+            a: subscribed 1 through 7:0
+        c: subscribe 1 news policy replay
+            c: subscribed 1 through 7:0
+        d: subscribe 1 news policy disconnect
+            d: subscribed 1 through 7:0
+        a: block
+        c: block
+        d: block
+        b: flood news 1..1
+        b: flood news 2..12
+        a: open
+            a: skipped 1 0..11 Conflated
+            a: message 1 12<11 12
+            a: caught-up 1 through 12
+        c: open
+            c: message 1 1..12: 12 in order
+            c: caught-up 1 through 12
+        d: open
+            d: unsubscribed 1 2500
+        ",
+    );
+}

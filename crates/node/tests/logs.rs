@@ -80,6 +80,7 @@ impl World {
 
 fn settings() -> Settings {
     Settings {
+        tickets: broker::settings::TicketSettings::default(),
         edges_count: 2,
         homes_count: 2,
         logs: vec![LogSettings {

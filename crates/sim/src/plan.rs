@@ -2,7 +2,9 @@
 
 use crate::faults::{ClientFaults, Crash, MailFaults, NetFaults};
 use broker::filters::FilterTrie;
-use broker::settings::{Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{
+    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+};
 use broker::topic::Filter;
 use std::sync::Arc;
 use stdx::prng::Prng;
@@ -128,6 +130,7 @@ impl Plan {
             homes_count: old.homes_count,
             logs,
             rules: old.rules.clone(),
+            tickets: self.settings.tickets.clone(),
             rule_filters: rule_filters(),
             limits: old.limits.clone(),
             node_name: old.node_name.clone(),
@@ -203,6 +206,7 @@ fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big:
         homes_count: homes,
         logs: vec![log],
         rules: vec![rule],
+        tickets: TicketSettings::default(),
         rule_filters: rule_filters(),
         limits,
         node_name: "sim".into(),

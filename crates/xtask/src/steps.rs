@@ -31,14 +31,17 @@ const PURE_PACKAGES: &[&str] = &[
     "serde_json",
     "simdutf8",
     "zmij",
-    // The handshake's SHA-1.
+    // The handshake's SHA-1; signatures of resume tickets.
     "block-buffer",
     "cfg-if",
     "cpufeatures",
     "crypto-common",
     "digest",
     "generic-array",
+    "hmac",
     "sha1",
+    "sha2",
+    "subtle",
     "typenum",
     "version_check",
     // Procedural macros: they run in the compiler.

@@ -226,6 +226,16 @@ impl Edge {
             .contains_key(&(index, member, partition))
     }
 
+    /// Where a subscription to a filter is read from the log, by partition, ascending.
+    pub(crate) fn behind_of(&self, subscription: u32) -> Vec<(PartitionId, u64)> {
+        let (index, member) = self.member_of(subscription);
+        self.behind
+            .cursors
+            .range((index, member, 0)..=(index, member, PartitionId::MAX))
+            .map(|(&(_, _, partition), cursor)| (partition, cursor.after))
+            .collect()
+    }
+
     /// Whether some subscription to a filter of the connection is, or may be.
     pub(super) fn has_behind(&self, index: u32, partition: PartitionId) -> bool {
         if !self.slots[index].is(flag::BEHIND) {

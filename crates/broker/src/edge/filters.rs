@@ -132,6 +132,13 @@ impl Edge {
         id
     }
 
+    /// The filter of a subscription.
+    pub(crate) fn filter_name(&self, subscription: u32) -> Option<&str> {
+        let filter = self.subscriptions[subscription].topic;
+        let name = &self.filter_entries.get(filter)?.name;
+        std::str::from_utf8(name).ok()
+    }
+
     /// Takes a subscription out of its filter; the last one takes the filter with it.
     pub(crate) fn drop_filter_subscription(&mut self, subscription: u32, entry: &Subscription) {
         let Some(filter) = self.filter_entries.get_mut(entry.topic) else {

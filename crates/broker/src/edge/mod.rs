@@ -36,6 +36,7 @@ use crate::filters::FilterTrie;
 use crate::mail::{EdgeId, HomeId, Letter, Request};
 use crate::position::Position;
 use crate::session::State;
+use crate::session::ticket::Tickets;
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -125,6 +126,7 @@ pub struct Edge {
     large: large::Large,
     replay_credits: BTreeMap<u32, u32>,
     recovering: policies::Recovering,
+    pub(crate) tickets: Tickets,
     topics: Vec<subscriptions::Topics>,
     members: ListPool,
     filters: FilterTrie<u32>,
@@ -151,6 +153,7 @@ pub struct Edge {
     attributes: Vec<u8>,
     pub(crate) statistics: EdgeStatistics,
     pub(crate) draining: bool,
+    drains: Option<Drain>,
     /// What the reactor takes after each turn.
     pub out: Outputs,
 }
@@ -189,6 +192,7 @@ impl Edge {
             large: large::Large::default(),
             replay_credits: BTreeMap::new(),
             recovering: policies::Recovering::default(),
+            tickets: Tickets::default(),
             topics: (0..homes)
                 .map(|_| subscriptions::Topics::default())
                 .collect(),
@@ -214,6 +218,7 @@ impl Edge {
             attributes: Vec::new(),
             statistics: EdgeStatistics::default(),
             draining: false,
+            drains: None,
             out: Outputs {
                 requests: (0..homes).map(|_| Vec::new()).collect(),
                 ..Outputs::default()
@@ -227,11 +232,14 @@ impl Edge {
         self.now = now;
         self.expire();
         self.continue_resumed();
+        self.drain_some();
     }
 
     /// Whether another turn is due at once.
     pub fn has_more(&self) -> bool {
-        !self.resumed.is_empty() || !self.dirty.is_empty()
+        !self.resumed.is_empty()
+            || !self.dirty.is_empty()
+            || (self.drains.is_some() && self.has_room())
     }
 
     /// A peer has connected.
@@ -343,6 +351,11 @@ impl Edge {
             } => self.stream_gap(home, partition, from),
             Letter::History { reply, result } => self.history_answered(reply, result),
             Letter::Published { reply, result } => self.publish_answered(reply, result),
+            Letter::Described {
+                connection,
+                names,
+                positions,
+            } => self.described(home, connection, &names, &positions),
             Letter::Consumed { requests, bytes } => self.consumed(home, requests, bytes),
         }
         if cost > 0 {
@@ -351,13 +364,31 @@ impl Edge {
     }
 
     /// Leads clients away: no new connections are served, streams end, sessions are told to return within `window_ms`.
+    /// The turns that follow do it, some connections in each.
     pub fn drain(&mut self, window_ms: u64) {
         self.draining = true;
-        for index in 0..self.slots.places() {
+        self.drains = Some(Drain {
+            window_ms: window_ms.min(DAY_MS),
+            next: 0,
+        });
+    }
+
+    fn drain_some(&mut self) {
+        let Some(Drain { window_ms, next }) = self.drains else {
+            return;
+        };
+        if !self.has_room() {
+            return; // a ticket asks the homes
+        }
+        let end = self.slots.places().min(next + DRAIN_CONNECTIONS_TURN_MAX);
+        self.drains = (end < self.slots.places()).then_some(Drain {
+            window_ms,
+            next: end,
+        });
+        for index in next..end {
             if self.slots[index].protocol != Protocol::Free {
                 // Evenly over the window, however few there are: neighbours lie far apart.
-                let share =
-                    (u64::from(index.wrapping_mul(0x9e37_79b9)) * window_ms.min(DAY_MS)) >> 32;
+                let share = (u64::from(index.wrapping_mul(0x9e37_79b9)) * window_ms) >> 32;
                 self.send_away(index, share);
             }
         }
@@ -399,6 +430,11 @@ impl Edge {
         self.homes[usize::from(home)].waiting.push(key);
     }
 
+    /// Whether all homes have room for requests.
+    pub(crate) fn has_room(&self) -> bool {
+        (0..self.settings.homes_count).all(|home| self.may_request(home))
+    }
+
     /// Stops reading from the connection while some home has no room for requests. False if all have.
     pub(crate) fn pause_for_room(&mut self, index: u32) -> bool {
         let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));
@@ -438,7 +474,7 @@ impl Edge {
             if slot.protocol != Protocol::Http || slot.state == NONE {
                 self.resume(key.index);
             }
-            if self.slots[key.index].is(flag::LAGGING) {
+            if self.slots[key.index].is(flag::LAGGING) || self.wants_ticket(key.index) {
                 self.touch(key.index);
             }
         }
@@ -504,6 +540,7 @@ impl Edge {
         self.release_outbox(index);
         self.forget_poll(index);
         self.forget_producer(index);
+        self.forget_ticket(index);
         self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];
         match slot.protocol {
@@ -547,6 +584,16 @@ impl Edge {
     }
 }
 
+/// Connections that are led away.
+#[derive(Clone, Copy)]
+struct Drain {
+    window_ms: u64,
+    /// The next to be led away; those before have been.
+    next: u32,
+}
+
+/// Connections that one turn leads away.
+const DRAIN_CONNECTIONS_TURN_MAX: u32 = 1_024;
 /// Pages that the ring has room for at least; events in JSON are up to six times as long as their payloads.
 const RING_PAGES_MIN: u32 = 8;
 /// A window is not longer.

@@ -461,6 +461,11 @@ impl Edge {
             self.finish(index);
             return;
         }
+        // Before anything else is queued: the cursors are those of what has been written.
+        self.ticket_may_go_on(index);
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
         if self.slots[index].is(flag::CHOKED) {
             self.slots[index].clear(flag::CHOKED);
             self.resume(index);

@@ -131,6 +131,12 @@ impl Edge {
         }
     }
 
+    /// Its policy, and whether it is to be refused rather than to begin behind a gap.
+    pub(crate) fn subscription_terms(&self, subscription: u32) -> (LagPolicy, bool) {
+        let terms = &self.subscriptions[subscription].terms;
+        (terms.policy(), terms.kind() == Kind::PlainWithoutGap)
+    }
+
     /// What holds for a plain subscription that is to be read from the log.
     pub(crate) fn policy_now(&self, subscription: u32) -> LagPolicy {
         let entry = &self.subscriptions[subscription];

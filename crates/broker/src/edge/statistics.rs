@@ -41,6 +41,12 @@ pub struct EdgeStatistics {
     pub dropped: u64,
     /// Subscriptions ended because their client did not keep up.
     pub disconnected: u64,
+    /// Resume tickets issued.
+    pub tickets_issued: u64,
+    /// Sessions that came back with one.
+    pub tickets_resumed: u64,
+    /// Tickets that did not hold.
+    pub tickets_refused: u64,
     /// Pages read for replaying and lagging subscriptions.
     pub pages: u64,
     /// Gaps announced.
@@ -86,6 +92,9 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.conflated += other.conflated;
         self.dropped += other.dropped;
         self.disconnected += other.disconnected;
+        self.tickets_issued += other.tickets_issued;
+        self.tickets_resumed += other.tickets_resumed;
+        self.tickets_refused += other.tickets_refused;
         self.pages += other.pages;
         self.gaps += other.gaps;
         self.slow_closed += other.slow_closed;

@@ -50,7 +50,7 @@ pub(crate) struct Subscription {
     cursor: [u32; 2],
     pub home: HomeId,
     pub stage: Stage,
-    terms: Terms,
+    pub(super) terms: Terms,
 }
 
 /// What a subscription is to, and what becomes of one that cannot begin where it was to.
@@ -310,6 +310,21 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let topic = self.topics[usize::from(entry.home)].get(entry.topic);
         topic.map_or(0, |topic| self.settings.log_of(topic.partition).epoch)
+    }
+
+    /// Everything of a plain subscription up to this offset has been queued for its client, or is settled.
+    pub(crate) fn subscription_cursor(&self, subscription: u32) -> u64 {
+        self.subscriptions[subscription].cursor()
+    }
+
+    /// Whether its home has not answered yet.
+    pub(crate) fn is_pending(&self, subscription: u32) -> bool {
+        self.subscriptions[subscription].stage == Stage::Pending
+    }
+
+    /// Whether it is a live subscription to a filter.
+    pub(crate) fn is_wide(&self, subscription: u32) -> bool {
+        self.subscriptions[subscription].stage == Stage::Wide
     }
 
     /// Limits the replay of a subscription until the client gives more.

@@ -310,6 +310,7 @@ mod tests {
             logs: logs.collect(),
             rules: Vec::new(),
             rule_filters: FilterTrie::default(),
+            tickets: crate::settings::TicketSettings::default(),
             limits: Limits::default(),
             node_name: String::new(),
             allowed_origins: Vec::new(),

@@ -14,6 +14,7 @@ mod once;
 mod poll;
 mod publish;
 mod route;
+pub(crate) mod ticket;
 mod websocket;
 
 use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
@@ -190,7 +191,7 @@ impl Edge {
     /// The node drains: the client is led away, to return after so many milliseconds.
     pub(crate) fn send_away(&mut self, index: u32, return_after_ms: u64) {
         match self.slots[index].protocol {
-            Protocol::Native => self.native_send_away(index, return_after_ms),
+            Protocol::Native => self.want_to_go_away(index, return_after_ms),
             Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
             Protocol::Events => self.events_send_away(index, return_after_ms),
             Protocol::Http if self.is_poll(index) => self.poll_timed_out(index),

@@ -8,6 +8,7 @@ use crate::mail::{
     Reply, Request, Start,
 };
 use crate::position::Position;
+use crate::settings::LagPolicy;
 use crate::topic::{Filter, TopicName};
 use log::RecordView;
 use stdx::chunk::Slice;
@@ -42,11 +43,7 @@ impl Edge {
         let is_first = self.slots[index].protocol == Protocol::NativeStart;
         match frame {
             ClientFrame::Hello(hello) if is_first => {
-                self.native_hello(index, hello.ping_interval_s);
-                if hello.ticket.is_some() {
-                    // No ticket was ever issued here. The client goes on without it.
-                    self.native_refuse(index, Reference::Connection, ErrorCode::TicketRefused);
-                }
+                self.native_hello(index, &hello);
             }
             _ if is_first => {
                 self.native_fail(index, ErrorCode::HelloRequired, CloseCode::HelloRequired)
@@ -81,18 +78,15 @@ impl Edge {
             }
             ClientFrame::Ping(token) => self.send_native(index, &ServerFrame::Pong(token)),
             ClientFrame::Pong(_) => {}
-            ClientFrame::Ticket(request) => self.native_refuse(
-                index,
-                Reference::Request(request),
-                ErrorCode::UnsupportedFrame,
-            ),
+            ClientFrame::Ticket(request) => self.want_ticket(index, request),
         }
     }
 
-    fn native_hello(&mut self, index: u32, wanted_s: u32) {
+    fn native_hello(&mut self, index: u32, hello: &native::Hello<'_>) {
+        let ticket = hello.ticket.map(|bytes| self.open_ticket(bytes));
         let connection = self.connection_number(index);
         let limits = &self.settings.limits;
-        let ping_interval_s = match (wanted_s, limits.ping_interval_s) {
+        let ping_interval_s = match (hello.ping_interval_s, limits.ping_interval_s) {
             (0, server_s) => server_s.min(u32::from(u16::MAX)),
             // Below a few seconds pings are load, not liveness; above, the stamp's arithmetic ends.
             (wanted_s, _) => wanted_s.clamp(PING_INTERVAL_MIN_S, u32::from(u16::MAX)),
@@ -108,17 +102,27 @@ impl Edge {
             node: Some(&settings.node_name)
                 .filter(|name| !name.is_empty())
                 .map(|name| name.as_str()),
-            resumed: None,
-            ticket_lifetime_s: None,
+            resumed: match &ticket {
+                Some(Ok(ticket)) => Some(ticket.subscriptions.len() as u32),
+                _ => None,
+            },
+            ticket_lifetime_s: settings.tickets.lifetime_s(),
         });
         let slot = &mut self.slots[index];
         slot.protocol = Protocol::Native;
         slot.ping_interval_s = ping_interval_s as u16;
         self.statistics.native_sessions += 1;
         self.send_native(index, &welcome);
+        match ticket {
+            None => {}
+            Some(Ok(ticket)) => self.resume_ticket(index, &ticket, hello.cursors),
+            Some(Err(_)) => {
+                self.native_refuse(index, Reference::Connection, ErrorCode::TicketRefused);
+            }
+        }
     }
 
-    fn native_subscribe(
+    pub(super) fn native_subscribe(
         &mut self,
         index: u32,
         client: u32,
@@ -142,9 +146,6 @@ impl Edge {
                 ..ErrorFrame::new(reference, ErrorCode::TooManySubscriptions)
             };
             return self.send_native(index, &ServerFrame::Error(frame));
-        }
-        if request.policy.is_some() {
-            return self.native_refuse(index, reference, ErrorCode::UnsupportedOption);
         }
         // Only few sessions have many subscriptions; the others are searched at once.
         if self.find_client(index, client).is_some() {
@@ -171,7 +172,7 @@ impl Edge {
         let wish = Wish {
             start,
             fail_on_gap: request.fail_on_gap,
-            policy: None,
+            policy: request.policy.map(policy_of),
         };
         let subscription = self.subscribe_plain(index, request.filter, client, wish);
         if let Some(credit) = request.replay_credit {
@@ -509,7 +510,13 @@ impl Edge {
         self.send_native(index, &ServerFrame::HistoryPage(frame));
     }
 
-    pub(super) fn native_send_away(&mut self, index: u32, return_after_ms: u64) {
+    /// Leads the client away, with a ticket if there is one.
+    pub(super) fn native_go_away(
+        &mut self,
+        index: u32,
+        return_after_ms: u64,
+        ticket: Option<&[u8]>,
+    ) {
         let code = u32::from(CloseCode::GoingAway.number());
         self.send_native(
             index,
@@ -517,7 +524,7 @@ impl Edge {
                 code,
                 return_after_ms,
                 urls: List::default(),
-                ticket: None,
+                ticket,
             }),
         );
         self.close_native(index, CloseCode::GoingAway);
@@ -574,6 +581,24 @@ impl Edge {
         let start = HEADER_ROOM - header.as_bytes().len();
         bytes[start..HEADER_ROOM].copy_from_slice(header.as_bytes());
         (bytes, start)
+    }
+}
+
+fn policy_of(policy: native::Policy) -> LagPolicy {
+    match policy {
+        native::Policy::Replay => LagPolicy::Replay,
+        native::Policy::Conflate => LagPolicy::Conflate,
+        native::Policy::Drop => LagPolicy::Drop,
+        native::Policy::Disconnect => LagPolicy::Disconnect,
+    }
+}
+
+pub(super) fn wire_policy(policy: LagPolicy) -> native::Policy {
+    match policy {
+        LagPolicy::Replay => native::Policy::Replay,
+        LagPolicy::Conflate => native::Policy::Conflate,
+        LagPolicy::Drop => native::Policy::Drop,
+        LagPolicy::Disconnect => native::Policy::Disconnect,
     }
 }
 

@@ -246,7 +246,9 @@ impl Edge {
                 }
             }
             Letter::Published { .. } | Letter::Consumed { .. } => {}
-            Letter::History { .. } | Letter::FilterPage { .. } => panic!("nobody asked"),
+            Letter::History { .. } | Letter::FilterPage { .. } | Letter::Described { .. } => {
+                panic!("nobody asked")
+            }
         }
     }
 

@@ -135,11 +135,7 @@ impl World {
                 index: number(index),
                 subscription: subscription(key),
                 after: after.parse().unwrap(),
-                mode: match max.last() {
-                    Some(&"newest") => ReadMode::Newest,
-                    Some(&"skip") => ReadMode::Skip,
-                    _ => ReadMode::Replay,
-                },
+                mode: mode_of(max),
                 limits: page_limits(max),
             },
             ["history", topic, ref how @ ..] => {
@@ -330,6 +326,14 @@ fn slice(text: &str) -> Slice {
     Slice::copy_of(text.as_bytes())
 }
 
+fn mode_of(words: &[&str]) -> ReadMode {
+    match words.last() {
+        Some(&"newest") => ReadMode::Newest,
+        Some(&"skip") => ReadMode::Skip,
+        _ => ReadMode::Replay,
+    }
+}
+
 fn page_limits(max: &[&str]) -> PageLimits {
     let records_max = max.get(1).map_or(100, |max| max.parse().unwrap());
     PageLimits {
@@ -480,6 +484,12 @@ fn text_of(letter: &Letter) -> String {
             )),
             records(page),
             flag(*caught_up, "caught-up")
+        ),
+        Letter::Described {
+            names, positions, ..
+        } => format!(
+            "described {:?} {positions:?}",
+            String::from_utf8_lossy(names)
         ),
         Letter::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
         Letter::History {

@@ -2,7 +2,7 @@
 
 use broker::filters::FilterTrie;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings,
+    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketSettings,
 };
 use std::sync::Arc;
 
@@ -71,6 +71,7 @@ impl Setup {
                 segment_bytes: self.segment_bytes,
                 retained_bytes_max: self.retained_bytes_max,
             }],
+            tickets: TicketSettings::default(),
             rules: vec![RuleSettings {
                 when_lagging: LagPolicy::Replay,
                 log: 0,

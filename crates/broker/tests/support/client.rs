@@ -8,7 +8,7 @@ use wire::http::response::Response;
 use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan};
 use wire::native::{
     Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, Gap, HistoryPage, List,
-    NamedMessage, Reference, Retained, ServerFrame, Subscribed, SubscribedTo,
+    NamedMessage, Reference, Retained, ServerFrame, Subscribed, SubscribedTo, Welcome,
 };
 use wire::websocket::frame::Role;
 use wire::websocket::message::{Assembler, Event};
@@ -35,6 +35,8 @@ pub struct Client {
     last_event_id: String,
     aliases: BTreeMap<u32, Alias>,
     filters: BTreeMap<u32, FilterSubscription>,
+    /// The newest resume ticket; a client that connects again has it still.
+    pub ticket: Vec<u8>,
     seen: Vec<String>,
     /// Messages in order, since the last line.
     run: Option<Run>,
@@ -308,7 +310,7 @@ impl Client {
                     attributes(&message.attributes)
                 )
             }
-            ServerFrame::Welcome(welcome) => format!("welcome ping {}s", welcome.ping_interval_s),
+            ServerFrame::Welcome(welcome) => welcome_text(welcome),
             ServerFrame::Subscribed(subscribed) => {
                 let number = subscribed.subscription;
                 match subscribed.topic() {
@@ -386,15 +388,16 @@ impl Client {
             ServerFrame::HistoryPage(page) => history(page),
             ServerFrame::Error(error) => error_text(error),
             ServerFrame::GoAway(away) => {
-                format!(
-                    "go-away {} return after {} ms",
-                    away.code, away.return_after_ms
-                )
+                let ticket = away.ticket.map_or("", |_| " with a ticket");
+                self.ticket = away.ticket.unwrap_or(&self.ticket).to_vec();
+                let (code, after_ms) = (away.code, away.return_after_ms);
+                format!("go-away {code} return after {after_ms} ms{ticket}")
             }
             ServerFrame::Ping(token) => format!("ping {token}"),
             ServerFrame::Pong(token) => format!("pong {token}"),
             ServerFrame::TicketIssued(issued) => {
-                format!("ticket {} {} bytes", issued.request, issued.ticket.len())
+                self.ticket = issued.ticket.to_vec();
+                format!("ticket {} until {} ms", issued.request, issued.expires_ms)
             }
         };
         self.say(text);
@@ -587,6 +590,14 @@ fn history(page: &HistoryPage<'_>) -> String {
         if is {
             text += name;
         }
+    }
+    text
+}
+
+fn welcome_text(welcome: &Welcome<'_>) -> String {
+    let mut text = format!("welcome ping {}s", welcome.ping_interval_s);
+    if let Some(count) = welcome.resumed {
+        text += &format!(" resumed {count}");
     }
     text
 }

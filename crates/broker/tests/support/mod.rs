@@ -9,6 +9,8 @@
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws`, `a: connect echo`, `a: connect` | the same without HELLO; to `/echo`; plain HTTP |
 //! | `a: hello 30` | HELLO with a wished ping interval |
+//! | `a: ticket 9` | asks for a resume ticket; the client keeps the newest, beyond its connection |
+//! | `a: hello kept [flip 9] [cursor 1 7:3] [cursor 2 in 0 7:3]` | HELLO with it, a bit changed, with newer cursors |
 //! | `a: subscribe 1 news since 7:3, 2 x/#` | items: number, filter, `live`, `since`, `last`, `snapshot`, `credit n`, `fail-on-gap` |
 //! | `a: unsubscribe 1 2`, `a: credit 1 5`, `a: ping 7`, `a: pong 7` | |
 //! | `a: publish 9 news hi [retain] [type t] [tag k v]` | request 9, 0 for no answer; `x*100` is a payload of 100 bytes |
@@ -22,6 +24,7 @@
 //! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
 //! | `time +60s` | time passes, second by second |
 //! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
+//! | `restart [2 1]` | another node in place of this one, with these keys for tickets |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |
 //! | `large reads` | the script is about how much is read at once, and runs only once |
@@ -31,7 +34,9 @@ mod request;
 mod world;
 
 use broker::filters::FilterTrie;
-use broker::settings::{Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings};
+use broker::settings::{
+    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+};
 use std::fmt::Write;
 
 /// Runs a script on one edge and one home with a log of one partition and large limits.
@@ -52,9 +57,12 @@ pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
 
 #[track_caller]
 fn check_in_reads_of(read_bytes: usize, change: &impl Fn(&mut Settings), script: &str) {
-    let mut settings = settings();
-    change(&mut settings);
-    let mut world = world::World::new(settings, read_bytes);
+    let make = || {
+        let mut settings = settings();
+        change(&mut settings);
+        settings
+    };
+    let mut world = world::World::new(&make, read_bytes);
     let lines = || {
         script
             .lines()
@@ -100,6 +108,7 @@ fn settings() -> Settings {
             segment_bytes: 1 << 20,
             retained_bytes_max: 1 << 20,
         }],
+        tickets: TicketSettings::default(),
         rules: vec![RuleSettings {
             when_lagging: LagPolicy::Replay,
             log: 0,

@@ -5,8 +5,8 @@ use wire::http::body::append_chunk;
 use wire::http::request::RequestWriter;
 use wire::native::{
     Attributes, ClientFrame, Credit, Hello, History, List, Once, PartitionPosition, Policy,
-    Position, Producer, Publish, PublishOptions, SUBPROTOCOL, Start, Subscribe, SubscribeItem,
-    SubscribeRequest, Tag, Unsubscribe,
+    Position, Producer, Publish, PublishOptions, ResumeCursor, SUBPROTOCOL, Start, Subscribe,
+    SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
 };
 use wire::websocket::close::{CloseCode, ClosePayload};
 use wire::websocket::frame::{Opcode, encode};
@@ -114,14 +114,9 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
 
 fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
     let number = |word: &str| word.parse::<u32>().unwrap_or_else(|_| panic!("{command}"));
-    let position = |word: &str| -> Position {
-        let (epoch, offset) = word.split_once(':').unwrap();
-        Position {
-            epoch: epoch.parse().unwrap(),
-            offset: offset.parse().unwrap(),
-        }
-    };
+    let position = position_of;
     match words {
+        ["hello", "kept", how @ ..] => hello_with(&client.ticket, how),
         ["hello", seconds] => masked(&ClientFrame::Hello(Hello {
             ping_interval_s: number(seconds),
             ..Hello::default()
@@ -275,6 +270,51 @@ fn bytes_of_publish(request: u32, topic: &str, payload: &[u8], how: &[&str]) -> 
         },
         payload,
     }))
+}
+
+/// HELLO with a ticket, changed as the words say.
+fn hello_with(ticket: &[u8], mut how: &[&str]) -> Vec<u8> {
+    let number = |word: &str| word.parse::<u32>().unwrap();
+    let mut ticket = ticket.to_vec();
+    let mut cursors = Vec::new();
+    while !how.is_empty() {
+        how = match how {
+            ["flip", at, rest @ ..] => {
+                ticket[number(at) as usize] ^= 1;
+                rest
+            }
+            ["cursor", subscription, "in", partition, at, rest @ ..] => {
+                cursors.push(ResumeCursor {
+                    subscription: number(subscription),
+                    partition: Some(number(partition)),
+                    position: position_of(at),
+                });
+                rest
+            }
+            ["cursor", subscription, at, rest @ ..] => {
+                cursors.push(ResumeCursor {
+                    subscription: number(subscription),
+                    partition: None,
+                    position: position_of(at),
+                });
+                rest
+            }
+            _ => panic!("{how:?}"),
+        };
+    }
+    masked(&ClientFrame::Hello(Hello {
+        ticket: Some(&ticket),
+        cursors: List::from(cursors.as_slice()),
+        ..Hello::default()
+    }))
+}
+
+fn position_of(word: &str) -> Position {
+    let (epoch, offset) = word.split_once(':').unwrap();
+    Position {
+        epoch: epoch.parse().unwrap(),
+        offset: offset.parse().unwrap(),
+    }
 }
 
 fn masked(frame: &ClientFrame<'_>) -> Vec<u8> {

@@ -5,7 +5,7 @@ use super::request;
 use broker::edge::{Edge, EdgeStatistics, Now, Written};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Letter, Request};
-use broker::settings::Settings;
+use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,7 +38,8 @@ pub struct Socket {
     is_full: bool,
 }
 
-pub struct World {
+pub struct World<'a> {
+    make: &'a dyn Fn() -> Settings,
     now: Now,
     read_bytes: usize,
     shards: Vec<Shard>,
@@ -48,32 +49,38 @@ pub struct World {
     letters_stopped: bool,
 }
 
+/// The threads of a node that begins.
+fn shards(settings: Settings, now: Now) -> Vec<Shard> {
+    let settings = Arc::new(settings);
+    let shard = |id| Shard {
+        edge: Edge::new(settings.clone(), id, now),
+        home: (id < settings.homes_count).then(|| Home::new(settings.clone(), id, (1, 2))),
+        memory: HeapMemory::new(1 << 30),
+        out: HomeOutputs::new(settings.edges_count),
+        ready: VecDeque::new(),
+        free: Vec::new(),
+        places: 0,
+        requests: VecDeque::new(),
+        letters: VecDeque::new(),
+    };
+    (0..settings.edges_count).map(shard).collect()
+}
+
 const START_MS: u64 = 1_000_000;
 /// Turns without an end are a bug.
 const TURNS_MAX: usize = 500_000;
 
-impl World {
-    pub fn new(settings: Settings, read_bytes: usize) -> World {
-        let settings = Arc::new(settings);
+impl<'a> World<'a> {
+    pub fn new(make: &'a dyn Fn() -> Settings, read_bytes: usize) -> World<'a> {
         let now = Now {
             monotonic_ms: START_MS,
             unix_ms: START_MS,
         };
-        let shards = (0..settings.edges_count).map(|id| Shard {
-            edge: Edge::new(settings.clone(), id, now),
-            home: (id < settings.homes_count).then(|| Home::new(settings.clone(), id, (1, 2))),
-            memory: HeapMemory::new(1 << 30),
-            out: HomeOutputs::new(settings.edges_count),
-            ready: VecDeque::new(),
-            free: Vec::new(),
-            places: 0,
-            requests: VecDeque::new(),
-            letters: VecDeque::new(),
-        });
         World {
+            make,
             now,
             read_bytes,
-            shards: shards.collect(),
+            shards: shards(make(), now),
             clients: BTreeMap::new(),
             sockets: BTreeMap::new(),
             homes_stopped: Vec::new(),
@@ -98,6 +105,17 @@ impl World {
             );
         }
         said
+    }
+
+    /// Another node in place of this one, with other keys for tickets if any are given: nothing of it is left.
+    fn restart(&mut self, keys: &[&str]) {
+        let mut settings = (self.make)();
+        if !keys.is_empty() {
+            let key = |byte: &&str| TicketKey::new([byte.parse().unwrap(); 32]);
+            settings.tickets.keys = keys.iter().map(key).collect();
+        }
+        self.shards = shards(settings, self.now);
+        self.sockets.clear();
     }
 
     fn command(&mut self, line: &str, said: &mut Vec<String>) {
@@ -126,6 +144,7 @@ impl World {
                     shard.edge.drain(window_ms.parse().unwrap());
                 }
             }
+            ["restart", ref keys @ ..] => self.restart(keys),
             ["large", "reads"] => {}
             ["count", ref names @ ..] => said.push(self.count(names)),
             _ => panic!("no such command: {line}"),
@@ -152,6 +171,9 @@ impl World {
                 "input-closed" => sum.input_closed,
                 "lagging" => sum.lagging,
                 "pages" => sum.pages,
+                "tickets-issued" => sum.tickets_issued,
+                "tickets-resumed" => sum.tickets_resumed,
+                "tickets-refused" => sum.tickets_refused,
                 "conflated" => sum.conflated,
                 "dropped" => sum.dropped,
                 "disconnected" => sum.disconnected,
@@ -223,7 +245,9 @@ impl World {
         });
         shard.edge.accepted(key);
         shard.ready.push_back(key);
+        let before = self.clients.get_mut(name);
         let mut client = Client::default();
+        client.ticket = before.map_or(Vec::new(), |before| std::mem::take(&mut before.ticket));
         let to_edge = request::opening(what.first().copied(), &mut client);
         self.clients.insert(name.into(), client);
         let socket = Socket {

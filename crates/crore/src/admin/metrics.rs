@@ -174,6 +174,21 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         edge.lagging,
     );
     exposition.counter(
+        "crore_tickets_issued_total",
+        "Resume tickets issued.",
+        edge.tickets_issued,
+    );
+    exposition.counter(
+        "crore_tickets_resumed_total",
+        "Sessions that came back with a resume ticket.",
+        edge.tickets_resumed,
+    );
+    exposition.counter(
+        "crore_tickets_refused_total",
+        "Resume tickets that did not hold.",
+        edge.tickets_refused,
+    );
+    exposition.counter(
         "crore_subscriptions_conflated_total",
         "Times that a slow subscription was brought to its newest message, past others.",
         edge.conflated,

@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod document;
 pub mod fault;
 mod file;
+mod moment;
 pub mod options;
 mod relations;
 pub mod value;
@@ -241,7 +242,10 @@ impl Entry {
 
 fn number_of(value: &Value) -> Option<u64> {
     match value {
-        Value::Count(number) | Value::Size(number) | Value::Duration(number) => Some(*number),
+        Value::Count(number)
+        | Value::Size(number)
+        | Value::Duration(number)
+        | Value::Moment(number) => Some(*number),
         _ => None,
     }
 }

@@ -39,7 +39,9 @@ impl Apply {
 impl OptionSpec {
     /// The default as a value; `None` where one must be given.
     pub fn default_value(&self) -> Option<Value> {
-        if self.default.is_empty() && !matches!(self.kind, Kind::Origins | Kind::Addresses) {
+        if self.default.is_empty()
+            && !matches!(self.kind, Kind::Origins | Kind::Addresses | Kind::Keys)
+        {
             return None;
         }
         let value = self.kind.read_text(self.default);
@@ -73,6 +75,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "HTTP/1.1, and everything before a connection is upgraded.",
     ),
     ("websocket", "WebSocket: the native protocol and the echo."),
+    (
+        "tickets",
+        "Resume tickets: what a client of the native protocol comes back with. Nodes that take each other's share keys.",
+    ),
     (
         "limits",
         "Bounds of a node, and of each of its shards, sessions and messages.",
@@ -274,6 +280,24 @@ pub const OPTIONS: &[OptionSpec] = &[
         seconds(0, DAY_S),
         "60s",
         "A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.",
+    ),
+    option(
+        "tickets.keys",
+        Kind::Keys,
+        "",
+        "The first signs, all are believed: put a new one in front, take the old one away when its tickets have expired. Without any: a random one for each start.",
+    ),
+    option(
+        "tickets.lifetime",
+        seconds(1, 365 * DAY_S),
+        "1d",
+        "How long a ticket holds.",
+    ),
+    option(
+        "tickets.revoked_before",
+        Kind::Moment,
+        "0",
+        "Tickets that were issued before are refused.",
     ),
     option(
         "limits.connections_max",

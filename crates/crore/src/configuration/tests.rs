@@ -373,6 +373,35 @@ fn logs_and_rules_are_assembled() {
 }
 
 #[test]
+fn tickets() {
+    let text = format!(
+        "[tickets]\nkeys = [\"{}\", \"{}\"]\nlifetime = \"90s\"\nrevoked_before = \"1970-01-01T00:01:00Z\"\n",
+        "0a".repeat(32),
+        "0B".repeat(32)
+    );
+    let configuration = load_text(Path::new("crore.toml"), &text).unwrap();
+    let tickets = assemble::node_options(&configuration, 1).settings.tickets;
+    let secrets: Vec<[u8; 32]> = tickets.keys.iter().map(|key| key.secret).collect();
+    assert_eq!(secrets, [[10; 32], [11; 32]]);
+    assert_eq!(
+        (tickets.lifetime_ms, tickets.not_before_ms),
+        (90_000, 60_000)
+    );
+    let shown = document::in_force(&configuration);
+    assert!(
+        shown.contains("hidden") && !shown.contains("0a0a"),
+        "{shown}"
+    );
+
+    // Without keys each start has its own.
+    let configuration = load_text(Path::new("crore.toml"), "").unwrap();
+    let started = || assemble::node_options(&configuration, 1).settings.tickets;
+    let (one, other) = (started(), started());
+    assert_eq!((one.keys.len(), one.lifetime_ms), (1, 86_400_000));
+    assert_ne!(one.keys, other.keys);
+}
+
+#[test]
 fn open_listens_everywhere_unless_told_where() {
     for (flags, expected) in [
         (&[("listen.open", "true")][..], "0.0.0.0:8800"),
@@ -400,10 +429,10 @@ fn the_committed_file_is_the_generated_one() {
 #[test]
 fn the_default_file_and_what_is_in_force_read_back() {
     let path = Path::new("crore.toml");
-    let defaults = format!("{:?}", assemble_without_epochs(&Configuration::default()));
+    let defaults = format!("{:?}", assemble_without_chance(&Configuration::default()));
     let commented = load_text(path, &document::default_file()).unwrap();
     assert_eq!(
-        format!("{:?}", assemble_without_epochs(&commented)),
+        format!("{:?}", assemble_without_chance(&commented)),
         defaults
     );
     // With every line uncommented, help aside.
@@ -429,8 +458,8 @@ fn the_default_file_and_what_is_in_force_read_back() {
     }
     let again = load_text(path, &document::in_force(&all)).unwrap();
     assert_eq!(
-        format!("{:?}", assemble_without_epochs(&again)),
-        format!("{:?}", assemble_without_epochs(&all))
+        format!("{:?}", assemble_without_chance(&again)),
+        format!("{:?}", assemble_without_chance(&all))
     );
 }
 
@@ -441,8 +470,9 @@ fn is_assignment(text: &str) -> bool {
     })
 }
 
-fn assemble_without_epochs(configuration: &Configuration) -> broker::settings::Settings {
+fn assemble_without_chance(configuration: &Configuration) -> broker::settings::Settings {
     let mut settings = assemble::node_options(configuration, 4).settings;
     settings.logs.iter_mut().for_each(|log| log.epoch = 0);
+    settings.tickets.keys.clear();
     settings
 }

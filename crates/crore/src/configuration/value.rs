@@ -1,7 +1,9 @@
 //! Values of options: how text and TOML become numbers, sizes, durations, addresses, and how they are shown again.
 //!
-//! Invariant: what [`Value`]'s TOML form shows reads back as the same value.
+//! Invariant: what [`Value`]'s TOML form shows reads back as the same value, but for secrets, which are not shown.
 
+use super::moment::parse_moment;
+use broker::settings::TicketKey;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -52,6 +54,10 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A topic filter.
     Filter,
+    /// Secrets of 32 bytes, in hexadecimal; never shown.
+    Keys,
+    /// A moment: seconds since 1970, or as RFC 3339 writes it.
+    Moment,
 }
 
 /// The value of an option.
@@ -73,6 +79,10 @@ pub enum Value {
     Addresses(Vec<SocketAddr>),
     /// Several words.
     Texts(Vec<String>),
+    /// Secrets; shown by the names that tickets have for them.
+    Keys(Vec<TicketKey>),
+    /// Milliseconds since 1970.
+    Moment(u64),
 }
 
 /// A value as a source gave it, before its kind is known.
@@ -106,7 +116,11 @@ impl Kind {
     /// The value has another type, or is outside of the bounds.
     pub fn read(&self, raw: &Raw) -> Result<Value, Refusal> {
         self.convert(raw).ok_or_else(|| Refusal {
-            problem: format!("{raw} is not a valid value"),
+            problem: match self {
+                // It may be nearly a secret.
+                Kind::Keys => "this is not a valid value".into(),
+                _ => format!("{raw} is not a valid value"),
+            },
             expected: self.expectation(),
         })
     }
@@ -120,10 +134,10 @@ impl Kind {
             Kind::Boolean => text
                 .parse()
                 .map_or_else(|_| Raw::Text(text.into()), Raw::Boolean),
-            Kind::Count { .. } | Kind::Size { .. } => text
+            Kind::Count { .. } | Kind::Size { .. } | Kind::Moment => text
                 .parse()
                 .map_or_else(|_| Raw::Text(text.into()), Raw::Integer),
-            Kind::Addresses | Kind::Origins => Raw::Array(
+            Kind::Addresses | Kind::Origins | Kind::Keys => Raw::Array(
                 text.split(',')
                     .map(str::trim)
                     .filter(|part| !part.is_empty())
@@ -176,6 +190,10 @@ impl Kind {
             }
             Kind::Filter => {
                 "a topic filter of 1 to 255 bytes: `+` is one level, `#` the rest".into()
+            }
+            Kind::Keys => "a list of keys, each 64 hexadecimal digits".into(),
+            Kind::Moment => {
+                "seconds since 1970, or a moment such as \"2026-01-31T12:00:00Z\"".into()
             }
         }
     }
@@ -238,6 +256,16 @@ impl Kind {
                 .map(|part| part.text().filter(|text| is_origin(text)).map(String::from))
                 .collect::<Option<_>>()
                 .map(Value::Texts),
+            (Kind::Keys, Raw::Array(parts)) => parts
+                .iter()
+                .map(|part| part.text().and_then(parse_key))
+                .collect::<Option<_>>()
+                .map(Value::Keys),
+            (Kind::Moment, Raw::Integer(seconds)) => {
+                let seconds = u64::try_from(*seconds).ok()?;
+                seconds.checked_mul(1_000).map(Value::Moment)
+            }
+            (Kind::Moment, Raw::Text(text)) => parse_moment(text).map(Value::Moment),
             _ => None,
         }
     }
@@ -290,6 +318,14 @@ impl fmt::Display for Value {
                     .map(|address| format!("\"{address}\""))
                     .collect(),
             ),
+            Value::Keys(keys) => list(
+                formatter,
+                keys.iter()
+                    .map(|key| format!("\"hidden {:08x}\"", key.id))
+                    .collect(),
+            ),
+            // Back to whole seconds: what counts before the second does so within it.
+            Value::Moment(unix_ms) => write!(formatter, "{}", unix_ms.div_ceil(1_000)),
             Value::Texts(texts) => list(formatter, texts.iter().map(|text| quote(text)).collect()),
         }
     }
@@ -300,6 +336,20 @@ pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?.1;
     number.checked_mul(factor)
+}
+
+/// 64 hexadecimal digits as a key.
+fn parse_key(text: &str) -> Option<TicketKey> {
+    let mut secret = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in secret.iter_mut().enumerate() {
+        let high = char::from(text.as_bytes()[2 * at]).to_digit(16)?;
+        let low = char::from(text.as_bytes()[2 * at + 1]).to_digit(16)?;
+        *byte = (high << 4 | low) as u8;
+    }
+    Some(TicketKey::new(secret))
 }
 
 /// `250ms`, `25s`, `5m`, `2h` or `1d` as milliseconds.
@@ -526,6 +576,13 @@ mod tests {
             "https://*",
         ] {
             assert!(Kind::Origins.read_text(bad).is_err(), "{bad}");
+        }
+        for bad in ["00", &"0".repeat(63), &"g".repeat(64)] {
+            let refusal = Kind::Keys.read_text(bad).unwrap_err();
+            assert!(!refusal.problem.contains(bad), "{refusal:?}");
+        }
+        for bad in ["-1", "soon", "2026-01-31"] {
+            assert!(Kind::Moment.read_text(bad).is_err(), "{bad}");
         }
         for bad in ["127.0.0.1", "localhost:80", "127.0.0.1:99999"] {
             assert!(Kind::Addresses.read_text(bad).is_err(), "{bad}");

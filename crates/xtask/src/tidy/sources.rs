@@ -38,6 +38,7 @@ const MACHINE_FOLDERS: &[&str] = &[
 
 /// Every file that decodes what a peer sent, and the fuzz target that feeds it.
 const FUZZ_TARGETS: &[(&str, &str)] = &[
+    ("crates/broker/src/ticket.rs", "ticket"),
     ("crates/wire/src/http/body.rs", "http_body"),
     ("crates/wire/src/http/event_stream.rs", "event_stream"),
     ("crates/wire/src/http/request.rs", "http_request"),
@@ -181,7 +182,7 @@ pub fn leftovers(tree: &Tree) -> Vec<Finding> {
     )
 }
 
-/// Every decoder has a fuzz target, named in [`FUZZ_TARGETS`].
+/// Every decoder of `wire`, and that of tickets, has a fuzz target, named in [`FUZZ_TARGETS`].
 pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
     let decoder_line = |file: &File| {
         let is_decoder = |line: &str| {
@@ -193,10 +194,9 @@ pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
             .map(|(number, _)| number)
     };
     let mut findings = Vec::new();
-    for file in tree
-        .rust()
-        .filter(|file| file.path.starts_with("crates/wire/src/"))
-    {
+    for file in tree.rust().filter(|file| {
+        file.path.starts_with("crates/wire/src/") || file.path == "crates/broker/src/ticket.rs"
+    }) {
         let target = FUZZ_TARGETS.iter().find(|(path, _)| *path == file.path);
         match (decoder_line(file), target) {
             (None, None) => {}

@@ -1,0 +1,377 @@
+//! Resume tickets of native sessions: made on request and for GO_AWAY, and brought back with HELLO.
+//!
+//! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the homes are asked for what an
+//! edge does not keep, the names of topics, and for filters how far their streams have come ([`Request::Describe`]).
+//! *Described*: all homes have answered. *Issued*: when the connection's outbox is next empty, and before anything is
+//! queued behind it, the ticket is made of the cursors of that moment.
+//!
+//! Why a client that has the ticket has all that it says. At that moment everything that was ever queued for the
+//! connection has been written, or was given up; the ticket's frame goes after it, in the same direction.
+//! - A plain subscription that is live has as its cursor the last offset that was queued for it (or that settled it), and
+//!   all of that has been written: had a frame been given up, it would lag. One that lags or is read by pages has as its
+//!   cursor what the client has settled. Either is what a resume needs.
+//! - Up to the position that a home tells of a partition, everything was posted before that letter, so it was queued for
+//!   the filters of this connection, and is written now. What came between the letter and this moment comes again, and
+//!   the client drops it: it has been settled. Where a filter is behind in a partition, its own cursor is told.
+//!
+//! What a ticket has at one moment may be behind what the client has at its end; its own cursors win where they are newer.
+//! Invariants: a connection wants at most one ticket at a time; one that is blocked holds no more for it than a number.
+
+use crate::edge::{Edge, flag};
+use crate::mail::{HomeId, PartitionId, Request};
+use crate::position::Position;
+use crate::session::native::wire_policy;
+use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
+use std::collections::BTreeMap;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+use wire::native::{
+    self, ErrorCode, ErrorFrame, List, PartitionPosition, Reference, ResumeCursor, ServerFrame,
+    SubscribeRequest, TICKET_BYTES_MAX, TicketIssued,
+};
+
+/// Tickets on their way, by connection.
+#[derive(Default)]
+pub(crate) struct Tickets {
+    wanted: BTreeMap<u32, Wanted>,
+}
+
+/// One ticket on its way.
+#[derive(Default)]
+struct Wanted {
+    /// The client's number, if it has asked.
+    request: Option<u32>,
+    /// The client is to be led away with it, to return after so many milliseconds.
+    away_ms: Option<u64>,
+    asked: Option<Asked>,
+}
+
+/// What the homes were asked, and have said.
+#[derive(Default)]
+struct Asked {
+    /// The client's numbers of the subscriptions that the ticket is for.
+    clients: Vec<u32>,
+    /// Homes that have not answered, with the topics that they were asked for.
+    waiting: BTreeMap<HomeId, Vec<u32>>,
+    names: BTreeMap<(HomeId, u32), Box<str>>,
+    positions: BTreeMap<PartitionId, u64>,
+}
+
+/// No subscription takes less of a ticket: number, flags, length and a byte of the filter, epoch, offset.
+const SUBSCRIPTION_BYTES_MIN: usize = 6;
+const SUBSCRIPTIONS_MAX: usize = TICKET_BYTES_MAX / SUBSCRIPTION_BYTES_MIN;
+
+impl Edge {
+    /// The client asks for a ticket.
+    pub(super) fn want_ticket(&mut self, index: u32, request: u32) {
+        let reference = Reference::Request(request);
+        if self.settings.tickets.keys.is_empty() {
+            return self.native_refuse(index, reference, ErrorCode::UnsupportedFrame);
+        }
+        if self.wants_ticket(index) {
+            return self.native_refuse(index, reference, ErrorCode::TooManyRequestsInFlight);
+        }
+        let wanted = Wanted {
+            request: Some(request),
+            ..Wanted::default()
+        };
+        self.tickets.wanted.insert(index, wanted);
+        self.touch(index);
+    }
+
+    /// The client is to be led away: with a ticket, if it has anything that could be in one.
+    pub(super) fn want_to_go_away(&mut self, index: u32, return_after_ms: u64) {
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let has_subscriptions = self.slots[index].subscriptions_count > 0;
+        if self.settings.tickets.keys.is_empty() || !has_subscriptions {
+            return self.native_go_away(index, return_after_ms, None);
+        }
+        let wanted = self.tickets.wanted.entry(index).or_default();
+        wanted.away_ms = Some(return_after_ms);
+        self.touch(index);
+    }
+
+    /// Whether a ticket is on its way to the connection.
+    pub(crate) fn wants_ticket(&self, index: u32) -> bool {
+        self.tickets.wanted.contains_key(&index)
+    }
+
+    /// The connection goes.
+    pub(crate) fn forget_ticket(&mut self, index: u32) {
+        if !self.tickets.wanted.is_empty() {
+            self.tickets.wanted.remove(&index);
+        }
+    }
+
+    /// All that waited for the connection has been written.
+    pub(crate) fn ticket_may_go_on(&mut self, index: u32) {
+        if self.tickets.wanted.is_empty() {
+            return;
+        }
+        let Some(wanted) = self.tickets.wanted.get(&index) else {
+            return;
+        };
+        match &wanted.asked {
+            None => self.ask_for_ticket(index),
+            Some(asked) if asked.waiting.is_empty() => self.issue_ticket(index),
+            Some(_) => {}
+        }
+    }
+
+    /// Asks the homes, unless a subscription still waits for one: when that is answered, the outbox drains again.
+    fn ask_for_ticket(&mut self, index: u32) {
+        if self.chain(index).any(|at| self.is_pending(at)) {
+            return;
+        }
+        if self.slots[index].subscriptions_count as usize > SUBSCRIPTIONS_MAX {
+            return self.end_ticket(index, Err(()));
+        }
+        if let Some(home) = (0..self.settings.homes_count).find(|&home| !self.may_request(home)) {
+            return self.wait_for(home, index);
+        }
+        let mut asked = Asked::default();
+        let mut has_filters = false;
+        for at in self.chain(index) {
+            asked.clients.push(self.subscription_client(at));
+            if self.is_wide(at) {
+                has_filters = true;
+            } else {
+                let (home, topic) = self.subscription_topic(at);
+                asked.waiting.entry(home).or_default().push(topic);
+            }
+        }
+        if has_filters {
+            for home in 0..self.settings.homes_count {
+                asked.waiting.entry(home).or_default();
+            }
+        }
+        // A chain begins with the newest.
+        asked.clients.reverse();
+        let connection = self.slots.key(index);
+        for (&home, indexes) in &asked.waiting {
+            let request = Request::Describe {
+                connection,
+                indexes: indexes.clone(),
+                positions: has_filters,
+            };
+            self.request(home, request);
+        }
+        if asked.waiting.is_empty() {
+            self.touch(index);
+        }
+        if let Some(wanted) = self.tickets.wanted.get_mut(&index) {
+            wanted.asked = Some(asked);
+        }
+    }
+
+    /// A home has answered.
+    pub(crate) fn described(
+        &mut self,
+        home: HomeId,
+        connection: Key,
+        names: &Slice,
+        positions: &[(PartitionId, u64)],
+    ) {
+        if self.slots.get(connection).is_none() {
+            return;
+        }
+        let index = connection.index;
+        let wanted = self.tickets.wanted.get_mut(&index);
+        let Some(asked) = wanted.and_then(|wanted| wanted.asked.as_mut()) else {
+            return;
+        };
+        let Some(indexes) = asked.waiting.remove(&home) else {
+            return;
+        };
+        let mut rest = &names[..];
+        for topic in indexes {
+            let Some((&len, behind)) = rest.split_first() else {
+                break;
+            };
+            let (name, behind) = behind.split_at(usize::from(len).min(behind.len()));
+            rest = behind;
+            if let Ok(name) = std::str::from_utf8(name) {
+                asked.names.insert((home, topic), name.into());
+            }
+        }
+        asked.positions.extend(positions.iter().copied());
+        if asked.waiting.is_empty() {
+            self.touch(index);
+        }
+    }
+
+    /// Makes the ticket of what holds now; see the module.
+    fn issue_ticket(&mut self, index: u32) {
+        let wanted = self.tickets.wanted.get_mut(&index);
+        let Some(asked) = wanted.and_then(|wanted| wanted.asked.take()) else {
+            return;
+        };
+        let settings = self.settings.clone();
+        let issued_ms = self.now.unix_ms;
+        let mut ticket = Ticket {
+            issued_ms,
+            expires_ms: issued_ms.saturating_add(settings.tickets.lifetime_ms),
+            ..Ticket::default()
+        };
+        let at_log = |(&partition, &offset): (&PartitionId, &u64)| {
+            let epoch = settings.log_of(partition).epoch;
+            (partition, Position { epoch, offset })
+        };
+        ticket.positions = asked.positions.iter().map(at_log).collect();
+        for &client in &asked.clients {
+            let Some(at) = self.find_client(index, client) else {
+                continue; // it has ended since
+            };
+            let subscription = match self.is_wide(at) {
+                true => self.ticket_of_filter(at),
+                false => {
+                    let name = asked.names.get(&self.subscription_topic(at));
+                    name.map(|name| self.ticket_of_topic(at, name))
+                }
+            };
+            ticket.subscriptions.extend(subscription);
+        }
+        match ticket.issue(&settings.tickets) {
+            Some(Ok(bytes)) => self.end_ticket(index, Ok((ticket.expires_ms, bytes))),
+            _ => self.end_ticket(index, Err(())),
+        }
+    }
+
+    fn ticket_of_topic(&self, subscription: u32, name: &str) -> TicketSubscription {
+        let (rule, _) = self.settings.locate(name);
+        let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
+        let (policy, fail_on_gap) = self.subscription_terms(subscription);
+        TicketSubscription {
+            client: self.subscription_client(subscription),
+            filter: name.to_owned(),
+            fail_on_gap,
+            policy: Some(policy).filter(|&policy| policy != of_rule),
+            cursor: TicketCursor::Plain(Position {
+                epoch: self.subscription_epoch(subscription),
+                offset: self.subscription_cursor(subscription),
+            }),
+        }
+    }
+
+    fn ticket_of_filter(&self, subscription: u32) -> Option<TicketSubscription> {
+        let behind = self.behind_of(subscription).into_iter();
+        let at_log = |(partition, offset): (PartitionId, u64)| {
+            let epoch = self.settings.log_of(partition).epoch;
+            (partition, Position { epoch, offset })
+        };
+        Some(TicketSubscription {
+            client: self.subscription_client(subscription),
+            filter: self.filter_name(subscription)?.to_owned(),
+            fail_on_gap: false,
+            policy: None,
+            cursor: TicketCursor::Filter(behind.map(at_log).collect()),
+        })
+    }
+
+    /// Tells the client, and leads it away if it is to go.
+    fn end_ticket(&mut self, index: u32, result: Result<(u64, Vec<u8>), ()>) {
+        let Some(wanted) = self.tickets.wanted.remove(&index) else {
+            return;
+        };
+        self.statistics.tickets_issued += u64::from(result.is_ok());
+        if let Some(request) = wanted.request {
+            match &result {
+                Ok((expires_ms, ticket)) => {
+                    let frame = TicketIssued {
+                        request,
+                        expires_ms: *expires_ms,
+                        ticket,
+                    };
+                    self.send_native(index, &ServerFrame::TicketIssued(frame));
+                }
+                Err(()) => {
+                    let reference = Reference::Request(request);
+                    let frame = ErrorFrame {
+                        limit: Some(TICKET_BYTES_MAX as u64),
+                        ..ErrorFrame::new(reference, ErrorCode::TicketTooLarge)
+                    };
+                    self.send_native(index, &ServerFrame::Error(frame));
+                }
+            }
+        }
+        if let Some(return_after_ms) = wanted.away_ms {
+            let ticket = result.as_ref().ok().map(|(_, ticket)| &ticket[..]);
+            self.native_go_away(index, return_after_ms, ticket);
+        }
+    }
+
+    /// Judges a ticket that a client has brought.
+    pub(super) fn open_ticket(&mut self, bytes: &[u8]) -> Result<Ticket, TicketRefusal> {
+        let ticket = Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms);
+        match ticket {
+            Ok(_) => self.statistics.tickets_resumed += 1,
+            Err(_) => self.statistics.tickets_refused += 1,
+        }
+        ticket
+    }
+
+    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of two cursors.
+    pub(super) fn resume_ticket(
+        &mut self,
+        index: u32,
+        ticket: &Ticket,
+        cursors: List<'_, ResumeCursor>,
+    ) {
+        let mut newer: BTreeMap<(u32, Option<u32>), Position> = BTreeMap::new();
+        for cursor in cursors {
+            let position = Position {
+                epoch: cursor.position.epoch,
+                offset: cursor.position.offset,
+            };
+            newer.insert((cursor.subscription, cursor.partition), position);
+        }
+        let newest = |client: u32, partition: Option<u32>, of_ticket: Position| {
+            let position = match newer.get(&(client, partition)) {
+                Some(own) if is_newer(*own, of_ticket) => *own,
+                _ => of_ticket,
+            };
+            native::Position {
+                epoch: position.epoch,
+                offset: position.offset,
+            }
+        };
+        for subscription in &ticket.subscriptions {
+            if self.slots[index].is(flag::DEAD) {
+                return;
+            }
+            let client = subscription.client;
+            let mut each: Vec<PartitionPosition> = Vec::new();
+            let start = match &subscription.cursor {
+                TicketCursor::Plain(position) => {
+                    native::Start::Since(newest(client, None, *position))
+                }
+                TicketCursor::Filter(behind) => {
+                    let mut positions: BTreeMap<PartitionId, Position> =
+                        ticket.positions.iter().copied().collect();
+                    positions.extend(behind.iter().copied());
+                    each.extend(positions.into_iter().map(|(partition, position)| {
+                        PartitionPosition {
+                            partition,
+                            position: newest(client, Some(partition), position),
+                        }
+                    }));
+                    native::Start::SinceEach(List::from(each.as_slice()))
+                }
+            };
+            let request = SubscribeRequest {
+                fail_on_gap: subscription.fail_on_gap,
+                policy: subscription.policy.map(wire_policy),
+                ..SubscribeRequest::new(&subscription.filter, start)
+            };
+            self.native_subscribe(index, client, Ok(request));
+        }
+    }
+}
+
+/// Whether a client has come further than the ticket says. Of another epoch, it has met that since: epochs of a ticket
+/// are those of its issue.
+fn is_newer(own: Position, of_ticket: Position) -> bool {
+    own.epoch != of_ticket.epoch || own.offset > of_ticket.offset
+}

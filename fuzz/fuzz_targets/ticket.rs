@@ -1,0 +1,3 @@
+//! Feeds `fuzz::ticket`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::ticket(data));
