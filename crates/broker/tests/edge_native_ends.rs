@@ -385,7 +385,7 @@ fn malformed_frames() {
             a7: 101 crore.v1
             a7: welcome ping 60s
         a7: frame 02 00 01 01 00 00 00
-            a7: error subscription 1 malformed_topic limit 255
+            a7: error subscription 1 malformed_topic
         a8: connect native
             a8: 101 crore.v1
             a8: welcome ping 60s

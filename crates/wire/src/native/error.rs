@@ -93,7 +93,7 @@ impl FrameError {
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         match self {
-            Self::TopicLength { .. } => Some(TOPIC_BYTES_MAX as u64),
+            Self::TopicLength { bytes, .. } => topic_length_limit(*bytes),
             _ => None,
         }
     }
@@ -146,7 +146,7 @@ impl ItemError {
     pub fn limit(&self) -> Option<u64> {
         match self {
             Self::UnsupportedOption(_) => None,
-            Self::TopicLength(_) => Some(TOPIC_BYTES_MAX as u64),
+            Self::TopicLength(bytes) => topic_length_limit(*bytes),
         }
     }
 }
@@ -168,6 +168,11 @@ fn topic_length_code(bytes: u64) -> ErrorCode {
     } else {
         ErrorCode::TopicTooLong
     }
+}
+
+/// An empty topic has passed no limit.
+fn topic_length_limit(bytes: u64) -> Option<u64> {
+    (bytes > 0).then_some(TOPIC_BYTES_MAX as u64)
 }
 
 fn topic_length_text(bytes: u64, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
