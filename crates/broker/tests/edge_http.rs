@@ -211,7 +211,9 @@ fn keep_alive() {
             c: closed
         c: connect
         c: GET /topics/a HTTP/1.0 | Connection: keep-alive
-            c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
+            c: 200 keep-alive {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
+        c: GET /nowhere HTTP/1.0 | Connection: keep-alive
+            c: 404 keep-alive not_found
         c: GET /topics/a | Connection: close
             c: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
             c: closed

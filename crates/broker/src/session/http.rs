@@ -18,6 +18,7 @@ use wire::http::request::Request;
 use wire::http::response::CONTINUE;
 use wire::http::{
     BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Problem, ResponseWriter, Target,
+    Version,
 };
 use wire::native::{self, CloseCode, ErrorCode};
 use wire::websocket::handshake::Upgrade;
@@ -26,6 +27,8 @@ use wire::websocket::handshake::Upgrade;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub keep_alive: bool,
+    /// The client closes unless it hears that the connection stays open.
+    pub expects_close: bool,
     /// The request was HEAD: nothing may follow the head of the answer.
     pub head_only: bool,
     /// The page's origin, when it is allowed and has to be named.
@@ -150,6 +153,7 @@ impl Edge {
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
         let mut answer = Answer {
             keep_alive: request.keep_alive() && !self.draining,
+            expects_close: request.version == Version::Http10,
             head_only: request.method == "HEAD",
             origin: None,
         };
@@ -447,8 +451,8 @@ impl Edge {
 
     fn answer_preflight(&mut self, index: u32, request: &Request<'_>, answer: &Answer) {
         let mut out = Vec::new();
-        let mut writer = ResponseWriter::new(&mut out, 204).keep_alive(answer.keep_alive);
-        writer = cross_origin(writer, answer).header("Allow", "GET, POST, OPTIONS");
+        let mut writer = begin_answer(&mut out, 204, answer, answer.keep_alive)
+            .header("Allow", "GET, POST, OPTIONS");
         if answer.origin.is_some() {
             writer = writer
                 .header("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
@@ -466,8 +470,7 @@ impl Edge {
     pub(super) fn answer_json(&mut self, index: u32, answer: &Answer, status: u16, body: &[u8]) {
         let keep_alive = answer.keep_alive && !self.draining;
         let mut out = Vec::with_capacity(256 + body.len());
-        let writer = ResponseWriter::new(&mut out, status).keep_alive(keep_alive);
-        cross_origin(writer, answer)
+        begin_answer(&mut out, status, answer, keep_alive)
             .header("Content-Type", "application/json")
             .header("Cache-Control", "no-store")
             .finish_with_body(body);
@@ -484,10 +487,7 @@ impl Edge {
         let status = fault.code.http_status();
         let keep_alive = answer.keep_alive && !self.draining;
         let mut out = Vec::with_capacity(512);
-        let mut writer = cross_origin(
-            ResponseWriter::new(&mut out, status).keep_alive(keep_alive),
-            answer,
-        );
+        let mut writer = begin_answer(&mut out, status, answer, keep_alive);
         if status == 503 {
             writer = writer.header("Retry-After", "1");
         }
@@ -543,6 +543,21 @@ impl Edge {
 
 /// Records of a page without `limit`.
 const HISTORY_LIMIT: u32 = 100;
+
+/// Status and first fields of an answer with an end.
+fn begin_answer<'o>(
+    out: &'o mut Vec<u8>,
+    status: u16,
+    answer: &Answer,
+    keep_alive: bool,
+) -> ResponseWriter<'o> {
+    let mut writer = ResponseWriter::new(out, status).keep_alive(keep_alive);
+    if keep_alive && answer.expects_close {
+        // RFC 9112, appendix C.2.2.
+        writer = writer.header("Connection", "keep-alive");
+    }
+    cross_origin(writer, answer)
+}
 
 /// Names the allowed origin.
 pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> ResponseWriter<'o> {
