@@ -36,6 +36,11 @@ pub struct Reply {
     pub request: u32,
 }
 
+impl Reply {
+    /// The request of a publisher that wants no acknowledgement.
+    pub const REFUSALS_ONLY: u32 = 0;
+}
+
 /// Where a subscription begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
@@ -202,7 +207,8 @@ pub enum Request {
         partition: PartitionId,
         /// The rule that governs the topic.
         rule: u16,
-        /// Who waits for the acknowledgement.
+        /// Who waits for what becomes of it. One with [`Reply::REFUSALS_ONLY`] as its request hears of a refusal only, and
+        /// costs no letter otherwise.
         reply: Option<Reply>,
         /// The message.
         publication: Publication,

@@ -79,10 +79,13 @@ fn refused_publications() {
             a: published 6 7:3
         a: publish 7 third x
             a: error request 7 topics_full
+        a: publish 0 third x
+            a: error request 0 topics_full
+        a: publish 0 news y
         a: publish 8 b empty retain
-            a: published 8 7:4
+            a: published 8 7:5
         a: publish 9 news x*90 retain
-            a: published 9 7:5
+            a: published 9 7:6
         ",
     );
 }

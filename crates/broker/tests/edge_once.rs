@@ -134,6 +134,7 @@ fn native_publications() {
             a: error request 7 epoch_mismatch restart 7:3
         a: publish 0 news three key k
         a: publish 0 news three producer p 1
+            a: error request 0 out_of_order
         count published duplicates out-of-order
             published 3 duplicates 3 out-of-order 2
         ",

@@ -89,14 +89,20 @@ fn failure() {
             staged 0 disk 0 pages 0 unavailable 1 uncached 0
         pub a four ack
             e0 published LogUnavailable
+        pub a four refusals
+            e0 published LogUnavailable
         available yes
         pub a five
             append g1 a 6<4 five
         fail full
-        pub a six
+        pub a six refusals
             append g2 a 7<4 six
         commit 1
             e0 message i0 7<4 six
+        pub a seven refusals
+            append g2 a 8<7 seven
+        fail
+            e0 published LogUnavailable
         ",
     );
 }

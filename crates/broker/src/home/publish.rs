@@ -195,7 +195,8 @@ impl Home {
         out: &mut HomeOutputs,
     ) {
         self.consumed(from);
-        if let Some(reply) = reply {
+        let waiting = reply.filter(|reply| reply.request != Reply::REFUSALS_ONLY);
+        if let Some(reply) = waiting {
             let position = Position {
                 epoch: self.partitions[local as usize].epoch,
                 offset,

@@ -243,9 +243,9 @@ impl Edge {
             idempotency_key,
             expected_epoch: publish.options.expected_epoch,
         };
-        let connection = self.slots.key(index);
-        let reply = (publish.request != 0).then_some(Reply {
-            connection,
+        // Request 0 is the one that waits for a refusal only.
+        let reply = Some(Reply {
+            connection: self.slots.key(index),
             request: publish.request,
         });
         let home = self.settings.home_of(partition);

@@ -31,7 +31,7 @@ pub(super) enum Intent {
 /// Publications of one request that wait for their acknowledgements.
 pub(crate) struct Publishing {
     answer: Answer,
-    /// By the request number of each; in the order of the request.
+    /// By the request number of each, from `FIRST_REQUEST` on; in the order of the request.
     results: Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
     waiting: usize,
     /// One publication to one topic is answered without a list.
@@ -40,6 +40,8 @@ pub(crate) struct Publishing {
 
 /// Content type and tags of one message, in bytes as they are kept.
 pub(super) const MAX_TAGS_BYTES: usize = 16 << 10;
+/// The number of the first publication of a request: all of them wait for their acknowledgements.
+const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;
 /// Publications of one request.
 const PUBLICATIONS_MAX: usize = 1_000;
 
@@ -144,7 +146,7 @@ impl Edge {
                 };
                 let reply = Some(Reply {
                     connection: key,
-                    request: results.len() as u32,
+                    request: results.len() as u32 + FIRST_REQUEST,
                 });
                 self.statistics.publishes += 1;
                 self.request(
@@ -186,7 +188,8 @@ impl Edge {
         let Some(State::Publishing(publishing)) = self.state(index) else {
             return;
         };
-        if let Some((_, place)) = publishing.results.get_mut(request as usize)
+        let number = request.wrapping_sub(FIRST_REQUEST) as usize;
+        if let Some((_, place)) = publishing.results.get_mut(number)
             && place.replace(result).is_none()
         {
             publishing.waiting -= 1;

@@ -87,7 +87,7 @@ impl World {
                 index: 0,
                 generation: 0,
             },
-            request: 0,
+            request: 1,
         };
         let request = match words[..] {
             ["sub", _, key, topic, ref start @ ..] => {
@@ -119,7 +119,13 @@ impl World {
                 };
                 let topic = slice(topic);
                 let publication = publication(topic, payload, how);
-                let reply = how.contains(&"ack").then_some(reply);
+                let reply = match how.contains(&"refusals") {
+                    true => Some(Reply {
+                        request: Reply::REFUSALS_ONLY,
+                        ..reply
+                    }),
+                    false => how.contains(&"ack").then_some(reply),
+                };
                 Request::Publish {
                     partition,
                     rule,
