@@ -196,6 +196,8 @@ pub struct Limits {
     pub producers_max: u32,
     /// The newest publications of a producer that a repetition is recognised of.
     pub producer_window_max: u32,
+    /// Such publications of all producers of a home together, and one more for each producer.
+    pub producer_window_entries_max: u32,
 }
 
 impl Default for Limits {
@@ -229,6 +231,7 @@ impl Default for Limits {
             idempotency_window_ms: 300_000,
             producers_max: 100_000,
             producer_window_max: 4_096,
+            producer_window_entries_max: 1_000_000,
         }
     }
 }

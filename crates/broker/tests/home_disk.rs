@@ -377,6 +377,33 @@ fn publish_once() {
     );
 }
 
+/// A sequence belongs to one topic, whether its record is staged, in memory or on disk only.
+#[test]
+fn a_sequence_of_two_topics() {
+    check(
+        small(),
+        "
+        pub a one ack by=p:1@1
+            append g0 a 1<0 one
+        pub b one ack by=p:1@1
+            e0 published OutOfOrder
+        commit 1
+            e0 published 7:1
+        pub b one ack by=p:1@1
+            e0 published OutOfOrder
+        pub b x*400
+            append g0 b 2<0 400 bytes
+        commit 1
+        count
+            topics 2 records 0 retained 0 indexes 0 lagging 0
+        pub b one ack by=p:1@1
+            e0 published OutOfOrder
+        pub a one ack by=p:1@1
+            e0 published 7:1 duplicate
+        ",
+    );
+}
+
 /// A subscription that conflates, or drops, and whose newest record is on disk only.
 /// So many pages in one turn, and no more; publications do not wait for the others.
 #[test]

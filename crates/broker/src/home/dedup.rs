@@ -13,7 +13,10 @@
 //!   appended again: this bound is a promise to publishers and stands in the documents.
 //! - a *producer* is remembered while the home has a record of it, and then until its place is needed. A sequence of it
 //!   is either above its last one, or among its newest `producer_window_max` that still have their record and answered
-//!   with the offset, or refused: no bound ever has a sequence appended twice while the producer is remembered.
+//!   with the offset, or refused: no bound ever has a sequence appended twice while the producer is remembered. All windows
+//!   together hold about `producer_window_entries_max` publications; beyond that the producer that has been quiet for
+//!   longest loses its oldest ones, down to its last.
+//! - a sequence that comes again for another topic is refused: it would lose the second message without a word.
 //! - a connection that is older than the producer's owner changes nothing.
 //!
 //! # Publications that are not settled
@@ -71,6 +74,8 @@ struct Sequenced {
     producer: Identity,
     sequence: u64,
     connection: u64,
+    /// A hash of the topic: a sequence stands for one message to one topic.
+    topic: u32,
 }
 
 impl Names {
@@ -89,7 +94,11 @@ impl Dedup {
                 limits.idempotency_keys_max,
                 u64::from(limits.idempotency_window_ms),
             ),
-            producers: Producers::new(limits.producers_max, limits.producer_window_max),
+            producers: Producers::new(
+                limits.producers_max,
+                limits.producer_window_max,
+                limits.producer_window_entries_max,
+            ),
             seeds: [derived(1), derived(2)],
             scratch: Vec::new(),
         }
@@ -105,6 +114,7 @@ impl Dedup {
                 producer: self.identity(partition, None, &stamp.id),
                 sequence: stamp.sequence,
                 connection: stamp.connection,
+                topic: self.topic_hash(&publication.topic),
             }),
             key: key.map(|key| self.identity(partition, Some(&publication.topic), key)),
         }
@@ -200,12 +210,17 @@ impl Dedup {
                 producer: self.identity(partition, None, producer.id),
                 sequence: producer.sequence,
                 connection: 0,
+                topic: self.topic_hash(topic),
             }),
             key: record
                 .idempotency_key()
                 .filter(|key| !key.is_empty())
                 .map(|key| self.identity(partition, Some(topic), key)),
         }
+    }
+
+    fn topic_hash(&self, topic: &[u8]) -> u32 {
+        keyed(self.seeds[0], topic) as u32
     }
 
     /// Of a key within its topic, or of a producer. Lengths stand before the names, so that no two can be confused.

@@ -12,8 +12,7 @@ use super::{Caller, Home, HomeOutputs};
 use crate::mail::{Appended, Code, Letter, PartitionId, Publication, PublishRefusal, Reply};
 use crate::position::Position;
 use log::{
-    AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, RecordView,
-    SEGMENT_HEADER_BYTES,
+    AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
 use stdx::chunk::Slice;
 use wire::native::Attributes;
@@ -117,10 +116,9 @@ impl Home {
             && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, &names)?
         {
             if offset > head {
-                self.wait_for_staged(local, &publication.topic, offset, from, reply)?;
+                self.wait_for_staged(local, offset, from, reply)?;
                 return Ok(Outcome::Waits);
             }
-            self.check_repetition(local, &publication.topic, offset)?;
             return Ok(Outcome::Duplicate(local, offset));
         }
         let checked = self.check(local, rule, publication)?;
@@ -139,18 +137,6 @@ impl Home {
             self.dedup.note(self.steady.ms, local, &names, offset);
         }
         Ok(outcome)
-    }
-
-    /// A producer that gives a sequence to publications of two topics would lose the second without a word.
-    fn check_repetition(&self, local: u32, topic: &[u8], offset: u64) -> Result<(), Code> {
-        let Some(record) = self.partitions[local as usize].log.record_at(offset) else {
-            return Ok(());
-        };
-        let first = RecordView::parse(&record).map(|view| view.topic());
-        match self.interests.topics.find(topic, local) == first {
-            true => Ok(()),
-            false => Err(Code::OutOfOrder),
-        }
     }
 
     /// The record lies in the log: acknowledges it and sends it to everybody with interest.

@@ -223,7 +223,6 @@ impl Home {
     pub(super) fn wait_for_staged(
         &mut self,
         local: u32,
-        name: &[u8],
         offset: u64,
         from: Caller,
         reply: Option<Reply>,
@@ -236,10 +235,6 @@ impl Home {
         };
         let staged = disk.staged.iter_mut().rev().find(is_it);
         let staged = staged.ok_or(Code::Internal)?;
-        // As for one that lies in the log.
-        if self.interests.topics.find(name, local) != Some(staged.topic) {
-            return Err(Code::OutOfOrder);
-        }
         staged.repeated.push((from, reply));
         Ok(())
     }

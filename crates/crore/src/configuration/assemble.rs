@@ -213,6 +213,7 @@ fn limits(configuration: &Configuration) -> Limits {
         idempotency_window_ms: number("limits.idempotency_window"),
         producers_max: number("limits.producers_max"),
         producer_window_max: number("limits.producer_window_max"),
+        producer_window_entries_max: number("limits.producer_window_entries_max"),
     }
 }
 

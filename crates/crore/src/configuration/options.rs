@@ -424,6 +424,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         "4096",
         "The newest messages of a producer of which a repetition is recognised. It should be no less than what a client has unanswered.",
     ),
+    option(
+        "limits.producer_window_entries_max",
+        count(0, 1 << 30),
+        "1000000",
+        "Such messages of all producers of one home shard together, 20 to 80 bytes each; beyond that the producer that has been quiet for longest loses its oldest ones, down to its last: a repetition of them is refused with out_of_order.",
+    ),
 ];
 
 /// Keys of each `[[log]]`.

@@ -102,7 +102,7 @@ impl Naive {
                         let found = self
                             .recent(id)
                             .iter()
-                            .find(|a| a.producer.unwrap().1 == sequence)
+                            .find(|a| a.producer.unwrap().1 == sequence && a.topic == topic)
                             .map(|a| a.offset)
                             .ok_or(Code::OutOfOrder)?;
                         self.known[place].owner = connection;

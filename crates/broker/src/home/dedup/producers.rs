@@ -1,7 +1,9 @@
 //! Producers: what each has published last, who owns it, and which of its publications can still be answered.
 //!
 //! Invariant: a producer's recent publications have rising sequences and rising offsets, as both are counters of one
-//! partition. One without recent publications is idle: it stays until its place is needed, longest idle first.
+//! partition. One without recent publications is idle: it stays until its place is needed, longest idle first. Beyond
+//! the bound of recent publications of all producers together, the one that has been quiet for longest loses its oldest,
+//! but never its last one: as long as that has its record, the producer is not idle.
 
 use super::{Identity, Sequenced};
 use crate::mail::Code;
@@ -17,8 +19,13 @@ pub(super) struct Producers {
     oldest: BTreeSet<(u32, u64, u32)>,
     /// Those that are idle: steady milliseconds of the last publication, number.
     idle: BTreeSet<(u64, u32)>,
+    /// Those with more than one recent publication: steady milliseconds of its last one or of an earlier one, number.
+    several: BTreeSet<(u64, u32)>,
     producers_max: usize,
     window_max: usize,
+    entries_max: usize,
+    /// Recent publications of all.
+    entries: usize,
     recent_bytes: usize,
 }
 
@@ -35,17 +42,22 @@ struct Producer {
     active_ms: u64,
     /// As in `Producers::oldest`.
     oldest: u64,
+    /// As in `Producers::several`, if it is there.
+    several_ms: u64,
     /// The home's own number.
     partition: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Recent {
-    sequence: u64,
-    offset: u64,
+    /// Two halves, here and of the offset, so that the entry stays small.
+    sequence: [u32; 2],
+    offset: [u32; 2],
+    /// Of the topic.
+    hash: u32,
 }
 
-const _: () = assert!(size_of::<Recent>() == 16 && Slab::<Producer>::ENTRY_BYTES <= 96);
+const _: () = assert!(size_of::<Recent>() == 20 && Slab::<Producer>::ENTRY_BYTES <= 104);
 
 /// What is known of a producer's sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,13 +68,46 @@ pub(super) enum Found {
     Duplicate(u64),
 }
 
+impl Recent {
+    fn new(publication: &Sequenced, offset: u64) -> Recent {
+        Recent {
+            sequence: halves(publication.sequence),
+            offset: halves(offset),
+            hash: publication.topic,
+        }
+    }
+
+    fn sequence(&self) -> u64 {
+        whole(self.sequence)
+    }
+
+    fn offset(&self) -> u64 {
+        whole(self.offset)
+    }
+}
+
+fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+fn whole(halves: [u32; 2]) -> u64 {
+    u64::from(halves[1]) << 32 | u64::from(halves[0])
+}
+
 impl Producer {
     /// The last sequence.
     fn last(&self) -> Option<u64> {
-        self.recent
-            .back()
-            .map(|recent| recent.sequence)
-            .or(self.before)
+        self.recent.back().map(Recent::sequence).or(self.before)
+    }
+
+    /// Forgets its oldest recent publications, so many; what they took comes back in time.
+    fn forget(&mut self, count: usize) {
+        if let Some(last) = self.recent.drain(..count).next_back() {
+            self.before = Some(last.sequence());
+        }
+        if self.recent.len() < self.recent.capacity() / 4 {
+            self.recent.shrink_to(2 * self.recent.len());
+        }
     }
 
     fn recent_bytes(&self) -> usize {
@@ -71,14 +116,17 @@ impl Producer {
 }
 
 impl Producers {
-    pub fn new(producers_max: u32, window_max: u32) -> Producers {
+    pub fn new(producers_max: u32, window_max: u32, entries_max: u32) -> Producers {
         Producers {
             producers: Slab::new(),
             table: HashTable::new(),
             oldest: BTreeSet::new(),
             idle: BTreeSet::new(),
+            several: BTreeSet::new(),
             producers_max: producers_max as usize,
             window_max: window_max.max(1) as usize,
+            entries_max: entries_max as usize,
+            entries: 0,
             recent_bytes: 0,
         }
     }
@@ -106,10 +154,14 @@ impl Producers {
         }
         let place = producer
             .recent
-            .binary_search_by_key(&publication.sequence, |recent| recent.sequence);
+            .binary_search_by_key(&publication.sequence, Recent::sequence);
         let place = place.map_err(|_| Code::OutOfOrder)?;
+        let found = producer.recent[place];
+        if found.hash != publication.topic {
+            return Err(Code::OutOfOrder);
+        }
         producer.owner = publication.connection;
-        Ok(Found::Duplicate(producer.recent[place].offset))
+        Ok(Found::Duplicate(found.offset()))
     }
 
     /// Notes a publication that is new, with its offset.
@@ -128,15 +180,46 @@ impl Producers {
             producer.oldest = offset;
         }
         if producer.recent.len() == self.window_max {
-            producer.before = producer.recent.pop_front().map(|recent| recent.sequence);
+            producer.forget(1);
+            self.entries -= 1;
         }
-        producer.recent.push_back(Recent {
-            sequence: publication.sequence,
-            offset,
-        });
+        producer.recent.push_back(Recent::new(publication, offset));
+        self.entries += 1;
         producer.owner = producer.owner.max(publication.connection);
         producer.active_ms = now_ms;
         self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
+        if producer.recent.len() == 2 {
+            self.several.remove(&(producer.several_ms, number));
+            producer.several_ms = now_ms;
+            self.several.insert((now_ms, number));
+        }
+        while self.entries > self.entries_max && self.forget_one() {}
+    }
+
+    /// Forgets the oldest publication of the producer that has been quiet for longest. False if each has only one.
+    fn forget_one(&mut self) -> bool {
+        while let Some((noted_ms, number)) = self.several.pop_first() {
+            let Some(producer) = self.producers.get_mut(number) else {
+                continue;
+            };
+            if producer.recent.len() < 2 {
+                continue;
+            }
+            if producer.active_ms == noted_ms {
+                let bytes_before = producer.recent_bytes();
+                producer.forget(1);
+                self.entries -= 1;
+                self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
+                if producer.recent.len() > 1 {
+                    self.several.insert((noted_ms, number));
+                }
+                return true;
+            }
+            // It has published since it was noted.
+            producer.several_ms = producer.active_ms;
+            self.several.insert((producer.active_ms, number));
+        }
+        false
     }
 
     /// Forgets the newest publication of a producer if it has this offset.
@@ -150,9 +233,10 @@ impl Producers {
         if producer
             .recent
             .back()
-            .is_some_and(|newest| newest.offset == offset)
+            .is_some_and(|newest| newest.offset() == offset)
         {
             producer.recent.pop_back();
+            self.entries -= 1;
             self.rest_if_idle(number);
         }
     }
@@ -171,18 +255,14 @@ impl Producers {
             let bytes_before = producer.recent_bytes();
             let count = producer
                 .recent
-                .partition_point(|recent| recent.offset <= through);
-            if let Some(last) = producer.recent.drain(..count).next_back() {
-                producer.before = Some(last.sequence);
-            }
-            if producer.recent.len() < producer.recent.capacity() / 4 {
-                producer.recent.shrink_to(2 * producer.recent.len());
-            }
+                .partition_point(|recent| recent.offset() <= through);
+            producer.forget(count);
+            self.entries -= count;
             self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
             if let Some(oldest) = producer.recent.front() {
                 self.oldest.remove(&(partition, offset, number));
-                producer.oldest = oldest.offset;
-                self.oldest.insert((partition, oldest.offset, number));
+                producer.oldest = oldest.offset();
+                self.oldest.insert((partition, oldest.offset(), number));
             }
             self.rest_if_idle(number);
         }
@@ -197,7 +277,7 @@ impl Producers {
         self.producers.allocated_bytes()
             + self.table.allocation_size()
             + self.recent_bytes
-            + (self.oldest.len() + self.idle.len()) * SET_ENTRY_BYTES
+            + (self.oldest.len() + self.idle.len() + self.several.len()) * SET_ENTRY_BYTES
     }
 
     /// A producer without recent publications becomes idle; one that has never had any is forgotten.
@@ -210,6 +290,7 @@ impl Producers {
         }
         self.oldest
             .remove(&(producer.partition, producer.oldest, number));
+        self.several.remove(&(producer.several_ms, number));
         match producer.before {
             Some(_) => {
                 self.idle.insert((producer.active_ms, number));
@@ -242,6 +323,7 @@ impl Producers {
             owner: 0,
             active_ms: 0,
             oldest: 0,
+            several_ms: 0,
             partition,
         });
         let producers = &self.producers;
@@ -275,13 +357,54 @@ mod tests {
             producer: [producer.wrapping_mul(0x9e37_79b9_7f4a_7c15), producer],
             sequence,
             connection: 1,
+            topic: 0,
         }
+    }
+
+    /// Windows of all producers together are bounded; each keeps its last publication, and its order.
+    #[test]
+    fn entries_of_all_producers() {
+        let mut producers = Producers::new(10, 100, 6);
+        let mut offset = 0;
+        let mut publish = |producers: &mut Producers, now_ms, producer, sequence| {
+            offset += 1;
+            producers.note(now_ms, 0, &publication(producer, sequence), offset);
+        };
+        for sequence in 1..=3 {
+            publish(&mut producers, 1, 1, sequence);
+            publish(&mut producers, 2, 2, sequence);
+        }
+        // The first has been quiet for longest.
+        for sequence in 1..=3 {
+            publish(&mut producers, 3, 3, sequence);
+        }
+        let mut check = |producer, sequence| producers.check(&publication(producer, sequence));
+        for (producer, sequence, offset) in [(1, 3, 5), (2, 2, 4), (2, 3, 6), (3, 1, 7)] {
+            assert_eq!(check(producer, sequence), Ok(Found::Duplicate(offset)));
+        }
+        for (producer, sequence) in [(1, 1), (1, 2), (2, 1)] {
+            assert_eq!(check(producer, sequence), Err(Code::OutOfOrder));
+        }
+        assert_eq!(check(1, 4), Ok(Found::New));
+        assert_eq!(producers.entries, 6);
+        // One for each is always there.
+        for producer in 4..=10 {
+            publish(&mut producers, 4, producer, 1);
+        }
+        assert_eq!(producers.entries, 10);
+        assert_eq!(
+            producers.check(&publication(11, 1)),
+            Err(Code::ProducersFull)
+        );
+        producers.evicted(0, 100);
+        assert_eq!((producers.entries, producers.several.len()), (0, 0));
+        assert_eq!(producers.idle.len(), 10);
     }
 
     /// What `docs/operating.md` says that a producer costs; memory comes back with the records.
     #[test]
     fn bytes_per_producer() {
-        let mut producers = Producers::new(100_000, 4_096);
+        let mut producers = Producers::new(100_000, 4_096, 1_000_000);
         let mut offset = 0;
         let mut note = |producers: &mut Producers, producer, sequence| {
             offset += 1;
@@ -292,13 +415,13 @@ mod tests {
             note(&mut producers, producer, 1);
         }
         let each = producers.allocated_bytes() / 100_000;
-        assert!(each <= 224, "{each} bytes for a producer");
+        assert!(each <= 240, "{each} bytes for a producer");
         let before = producers.allocated_bytes();
         let mut last = 0;
         for sequence in 2..=10_000 {
             last = note(&mut producers, 7, sequence);
         }
-        assert_eq!(producers.allocated_bytes() - before, (4_096 - 4) * 16);
+        assert_eq!(producers.allocated_bytes() - before, (4_096 - 4) * 20 + 32);
         assert_eq!(
             producers.check(&publication(7, 10_000 - 4_095)),
             Ok(Found::Duplicate(last - 4_095))
