@@ -447,11 +447,11 @@ pub(super) fn code_of(error: AppendError) -> Code {
     }
 }
 
-/// Content type and tags as the record keeps them.
+/// Content type and tags as the record keeps them, and what its fields take.
 struct RecordAttributes<'a> {
     content_type: Option<&'a str>,
     tags: Vec<(&'a [u8], &'a [u8])>,
-    /// What they take of the record.
+    /// What they and the names of the publication take of the record.
     fields_bytes: u64,
 }
 
@@ -471,7 +471,15 @@ impl<'a> RecordAttributes<'a> {
         let of_type = attributes
             .content_type
             .map(|text| FIELD_HEADER_BYTES + text.len());
-        let fields_bytes = of_tags.chain(of_type).sum::<usize>() as u64;
+        let of_producer = publication
+            .producer
+            .as_ref()
+            .map(|stamp| FIELD_HEADER_BYTES + size_of_val(&stamp.sequence) + stamp.id.len());
+        let of_key = Some(publication.idempotency_key.len())
+            .filter(|bytes| *bytes > 0)
+            .map(|bytes| FIELD_HEADER_BYTES + bytes);
+        let of_names = of_producer.into_iter().chain(of_key);
+        let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
         Some(RecordAttributes {
             content_type: attributes.content_type,
             tags,
