@@ -286,9 +286,14 @@ impl Home {
         known: Known,
     ) -> Result<Contents, Box<Asking>> {
         let before = beyond.unwrap_or(u64::MAX);
-        if let Known::Page(asked, page) = known {
-            return Ok(self.history_back_from_disk(place, asked, page));
-        }
+        let known = match known {
+            // All that was asked for has been dropped since; memory may still have some of it.
+            Known::Page(_, page) if page.records.is_empty() && !page.damaged => Known::Start(None),
+            Known::Page(asked, page) => {
+                return Ok(self.history_back_from_disk(place, asked, page));
+            }
+            known => known,
+        };
         let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
         let mut records = Vec::new();
         let log = &self.partitions[place.local as usize].log;
