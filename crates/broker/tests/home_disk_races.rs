@@ -227,3 +227,42 @@ fn a_stream_that_lags_and_memory_that_refuses() {
         ",
     );
 }
+
+/// The disk drops records between the question of a filter's page and its answer: what it has not seen is a gap.
+#[test]
+fn a_scan_of_what_is_dropped() {
+    check(
+        small(),
+        "
+        pub a one
+            append g0 a 1<0 one
+        pub b two
+            append g0 b 2<0 two
+        pub a three
+            append g0 a 3<1 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        scan e0 s1 p0 + after 0
+            ask scan 0..4
+        scan e0 s2 p0 b after 0
+            ask scan 0..4
+        scan e0 s3 p0 + after 0
+            ask scan 0..4
+        drop-below 3
+        answer
+            e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
+        answer
+            e0 page s2 p0 after 0 gap 0..2 Evicted [] through 4
+        drop-below 8
+        answer
+            e0 page s3 p0 after 0 gap 0..4 Evicted [] through 4
+        ",
+    );
+}

@@ -14,6 +14,7 @@
 
 use super::edges::Added;
 use super::partitions::HomePartition;
+use super::read::offset_of;
 use super::recovery::{Asking, Question, Waiting};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
@@ -171,7 +172,8 @@ impl Home {
         self.send_scan(from, &scan, gap, found, out);
     }
 
-    /// The disk has scanned. Where something of it is lost it does not say where: then all of it is a gap.
+    /// The disk has scanned. Where something of it is lost it does not say where: then all of it is a gap. What it has
+    /// dropped since the question is one too, unless a record says that it was read before.
     pub(super) fn scan_from_disk(
         &mut self,
         from: Caller,
@@ -189,6 +191,22 @@ impl Home {
         let bytes = found.records.iter().map(|(_, record)| record.len());
         self.recovery.charge_bytes(bytes.sum());
         let mut gap = gap;
+        let first = found
+            .records
+            .first()
+            .map_or(u64::MAX, |(_, record)| offset_of(record));
+        let dropped = gap_after(
+            &self.partitions[local as usize],
+            gap.map_or(scan.after, |gap| gap.to),
+            GapReason::Evicted,
+        );
+        if let Some(dropped) = dropped.filter(|dropped| dropped.to < first) {
+            gap = Some(Gap {
+                from: scan.after,
+                to: dropped.to.min(found.through),
+                reason: dropped.reason,
+            });
+        }
         if disk.damaged {
             found.records.clear();
             gap = Some(Gap {
