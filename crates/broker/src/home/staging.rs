@@ -37,6 +37,7 @@ pub(super) struct Staging {
 struct Staged {
     local: u32,
     topic: u32,
+    offset: u64,
     record: Slice,
     retain: Retain,
     from: Caller,
@@ -201,6 +202,7 @@ impl Home {
         disk.staged.push_back(Staged {
             local,
             topic,
+            offset,
             record: record.clone(),
             retain,
             from,
@@ -229,10 +231,7 @@ impl Home {
     ) -> Result<(), Code> {
         let share = self.partitions[local as usize].share;
         let disk = self.shares[share].disk.as_mut().ok_or(Code::Internal)?;
-        let is_it = |staged: &&mut Staged| {
-            staged.local == local
-                && RecordView::parse(&staged.record).is_some_and(|view| view.offset() == offset)
-        };
+        let is_it = |staged: &&mut Staged| staged.offset == offset && staged.local == local;
         let staged = disk.staged.iter_mut().rev().find(is_it);
         let staged = staged.ok_or(Code::Internal)?;
         staged.repeated.push((from, reply));
@@ -279,13 +278,13 @@ impl Home {
         let Staged {
             local,
             topic,
+            offset,
             record,
             retain,
             from,
             reply,
             repeated,
         } = staged;
-        let offset = RecordView::parse(&record).map_or(0, |record| record.offset());
         let record = self.cache(local, topic, record, memory, out);
         if let Some(entry) = self.interests.topics.get_mut(topic) {
             entry.set_last(offset);
