@@ -5,7 +5,8 @@
 //! home's memory, acknowledged and delivered. What memory does not hold any more is read through [`DiskRequest::Read`].
 //!
 //! Order: between one home and one log both directions are first in, first out. Appends are answered in their order, by
-//! counts. Reads may overtake appends and each other.
+//! counts. Reads may overtake appends and each other. A floor is said before the answer to a read that did not see any more
+//! what lies below it.
 //!
 //! Failure: when a batch cannot be made durable, everything of that home that the log thread has or gets with the same
 //! `generation` is refused; the home raises its generation when it hears of it. So no record can ever follow, within

@@ -377,6 +377,30 @@ fn publish_once() {
     );
 }
 
+/// The disk takes publications back, but not who owns their producer.
+#[test]
+fn fencing_outlives_a_refusal() {
+    check(
+        small(),
+        "
+        pub a one ack by=p:1@1
+            append g0 a 1<0 one
+        pub a one ack by=p:1@2
+        pub a two ack by=p:2@1
+            e0 published ProducerFenced
+        fail
+            e0 published LogUnavailable
+            e0 published LogUnavailable
+        pub a two ack by=p:2@1
+            e0 published ProducerFenced
+        pub a one ack by=p:1@2
+            append g1 a 2<0 one
+        commit 1
+            e0 published 7:2
+        ",
+    );
+}
+
 /// A sequence belongs to one topic, whether its record is staged, in memory or on disk only.
 #[test]
 fn a_sequence_of_two_topics() {

@@ -178,13 +178,7 @@ impl Naive {
         if self.appended[place].offset <= self.evicted[partition as usize] {
             return None;
         }
-        let taken = self.appended.remove(place);
-        if let Some((producer, ..)) = taken.producer
-            && self.of((partition, producer)).is_empty()
-        {
-            self.known.retain(|known| known.id != (partition, producer));
-        }
-        Some(taken)
+        Some(self.appended.remove(place))
     }
 
     fn forget_idle(&mut self) {

@@ -280,7 +280,8 @@ impl Producers {
             + (self.oldest.len() + self.idle.len() + self.several.len()) * SET_ENTRY_BYTES
     }
 
-    /// A producer without recent publications becomes idle; one that has never had any is forgotten.
+    /// A producer without recent publications becomes idle, and keeps its owner; also one whose only publications were
+    /// taken back.
     fn rest_if_idle(&mut self, number: u32) {
         let Some(producer) = self.producers.get(number) else {
             return;
@@ -291,12 +292,7 @@ impl Producers {
         self.oldest
             .remove(&(producer.partition, producer.oldest, number));
         self.several.remove(&(producer.several_ms, number));
-        match producer.before {
-            Some(_) => {
-                self.idle.insert((producer.active_ms, number));
-            }
-            None => self.remove(number),
-        }
+        self.idle.insert((producer.active_ms, number));
     }
 
     fn find(&self, id: Identity) -> Option<u32> {
