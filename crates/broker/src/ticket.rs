@@ -3,7 +3,7 @@
 //! Beside the path: `session::ticket` makes one of a session and subscribes what is in one that came back. The format
 //! stands in `docs/formats.md`; clients see only bytes. Invariants: nothing of a ticket is looked at before its
 //! signature holds, and signatures are compared in constant time; a ticket is at most
-//! [`TICKET_BYTES_MAX`](wire::native::TICKET_BYTES_MAX) bytes; what decodes encodes to the same bytes.
+//! [`wire::native::TICKET_BYTES_MAX`] bytes; what decodes encodes to the same bytes.
 
 use crate::mail::PartitionId;
 use crate::position::Position;

@@ -395,6 +395,10 @@ impl World {
             &mut self.memory,
             &mut self.out,
         );
+        // The turn's budget of pages may be spent; a later turn answers.
+        while self.out.letters[usize::from(INSPECTOR)].is_empty() {
+            self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+        }
         let letters = std::mem::take(&mut self.out.letters[usize::from(INSPECTOR)]);
         let Some(Letter::History {
             result: Ok(page), ..

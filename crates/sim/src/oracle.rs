@@ -2,7 +2,7 @@
 //!
 //! Clients tell what they send and what they are told; positions are learned from acknowledgements, deliveries and
 //! history, and must all agree, over restarts too. While the world runs, claims are judged at once where one claim
-//! contradicts another; at its end each subscriber's run is compared with the whole list of its topic ([`judge`]).
+//! contradicts another; at its end each subscriber's run is compared with the whole list of its topic (`judge`).
 
 mod judge;
 mod lives;
