@@ -462,11 +462,13 @@ pub enum GapReason {
 impl Request {
     /// What this request takes of the bytes that may be on their way from an edge to a home.
     pub fn cost(&self) -> u32 {
-        let payload_bytes = match self {
-            Request::Publish { publication, .. } => publication.payload.len() as u32,
+        let message_bytes = match self {
+            Request::Publish { publication, .. } => {
+                publication.payload.len() + publication.attributes.len()
+            }
             _ => 0,
         };
-        payload_bytes.saturating_add(REQUEST_BYTES)
+        (message_bytes as u32).saturating_add(REQUEST_BYTES)
     }
 }
 
@@ -483,5 +485,31 @@ impl Letter {
 
 /// What a live letter costs beside its bytes.
 pub const LETTER_BYTES: u32 = 64;
-/// What a request costs beside its payload.
+/// What a request costs beside its payload, content type and tags.
 const REQUEST_BYTES: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a publisher could have far more on its way than the bound of a link.
+    #[test]
+    fn tags_cost_as_much_as_a_payload() {
+        let cost = |payload: usize, attributes: usize| {
+            let publication = Publication {
+                payload: Slice::copy_of(&vec![0; payload]),
+                attributes: Slice::copy_of(&vec![0; attributes]),
+                ..Publication::default()
+            };
+            let request = Request::Publish {
+                partition: 0,
+                rule: 0,
+                reply: None,
+                publication,
+            };
+            request.cost()
+        };
+        assert_eq!(cost(1_000, 0), cost(0, 1_000));
+        assert_eq!(cost(1_000, 20_000), 21_000 + REQUEST_BYTES);
+    }
+}
