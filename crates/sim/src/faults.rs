@@ -37,6 +37,68 @@ pub struct ClientFaults {
     pub slow: f64,
 }
 
+/// Of the disk of a log, and of the way there.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct DiskFaults {
+    /// Requests and answers each take up to so long, in milliseconds.
+    pub delay_ms_max: u64,
+    /// Chance that what is there is left for a later turn.
+    pub late: f64,
+    /// Chance that the reads of a turn change their places.
+    pub reorder: f64,
+    /// Chance, at each turn of the log thread, that the next syncs fail.
+    pub fail_sync: f64,
+    /// The same for writes.
+    pub fail_write: f64,
+    /// The same for reads.
+    pub fail_read: f64,
+    /// Chance, at each turn of the log thread, that the disk is full for a while.
+    pub full: f64,
+    /// The longest such while, in milliseconds.
+    pub full_ms_max: u64,
+    /// Chance that a crash is one of the whole machine: what was not synced is torn or gone.
+    pub power: f64,
+    /// Chance that a crash leaves flipped bits in what had been synced.
+    pub flip: f64,
+}
+
+impl DiskFaults {
+    /// Drawn.
+    pub fn draw(random: &mut Prng) -> DiskFaults {
+        let fails = random.chance(0.3);
+        let mut rate = |rates: [f64; 3]| match fails {
+            true => rates[random.below(3) as usize],
+            false => 0.0,
+        };
+        DiskFaults {
+            fail_sync: rate([0.0, 0.02, 0.1]),
+            fail_write: rate([0.0, 0.02, 0.1]),
+            full: rate([0.0, 0.01, 0.05]),
+            fail_read: rate([0.0, 0.02, 0.1]),
+            delay_ms_max: [0, 1, 10, 80][random.below(4) as usize],
+            late: [0.0, 0.2, 0.6][random.below(3) as usize],
+            reorder: [0.0, 0.5][random.below(2) as usize],
+            full_ms_max: random.between(5, 300),
+            power: [0.0, 0.5, 1.0][random.below(3) as usize],
+            flip: if random.chance(0.2) { 0.5 } else { 0.0 },
+        }
+    }
+
+    /// Whether publications may be refused because of it.
+    pub fn refuses(&self) -> bool {
+        self.fail_sync > 0.0 || self.fail_write > 0.0 || self.full > 0.0
+    }
+
+    /// None any more; what is flipped stays flipped.
+    pub fn calm(&mut self) {
+        *self = DiskFaults {
+            power: self.power,
+            flip: self.flip,
+            ..DiskFaults::default()
+        };
+    }
+}
+
 /// The death of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crash {

@@ -251,9 +251,12 @@ impl HttpClient {
         // A slow body is given up by the node; nothing was done then. A long poll whose time is over before its home has
         // answered is told that the node is overloaded.
         let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
+        let disk = context.plan.disk;
+        let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.fail_read > 0.0);
         if status >= 400
             && status != 408
             && !is_late_poll
+            && !is_unavailable
             && (context.plan.lossless || !matches!(status, 408 | 413 | 429 | 503 | 507))
         {
             context.oracle.fail(id, format!("{status}: {body}"));
@@ -289,7 +292,7 @@ impl HttpClient {
             for publication in ids {
                 context
                     .oracle
-                    .refused(context.plan, source, *publication, Refusal::Final);
+                    .refused(context.plan, source, *publication, refusal(body));
             }
             return;
         }
@@ -312,10 +315,13 @@ impl HttpClient {
                         .oracle
                         .acknowledged(context.plan, source, *publication, told);
                 }
-                None if !context.plan.lossless => {
+                None if !context.plan.lossless
+                    || (is_unavailable(&result["error"]) && context.plan.disk.refuses()) =>
+                {
+                    let refusal = refusal(&result["error"]);
                     context
                         .oracle
-                        .refused(context.plan, source, *publication, Refusal::Final);
+                        .refused(context.plan, source, *publication, refusal);
                 }
                 None => context.oracle.fail(id, format!("refused: {result}")),
             }
@@ -435,6 +441,17 @@ fn hole_of(value: &Value, told_at: u64) -> Option<Hole> {
         reason,
         told_at,
     })
+}
+
+fn is_unavailable(error: &Value) -> bool {
+    error["code"] == "log_unavailable" || error["code"] == "log_full"
+}
+
+fn refusal(error: &Value) -> Refusal {
+    match is_unavailable(error) {
+        true => Refusal::UntilCrash,
+        false => Refusal::Final,
+    }
 }
 
 fn short(value: &Value) -> String {

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod disks;
 pub mod faults;
 pub mod http;
 pub mod kinds;
+pub mod log_thread;
 pub mod mesh;
 pub mod mutation;
 pub mod native;

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--filters-on-disk]"
             );
             return ExitCode::from(2);
         }
@@ -36,6 +36,7 @@ struct Arguments {
     scale: Scale,
     mutations: Option<u64>,
     keep_going: bool,
+    filters_on_disk: bool,
     client: Option<usize>,
 }
 
@@ -48,6 +49,7 @@ impl Arguments {
             scale: Scale::Small,
             mutations: None,
             keep_going: false,
+            filters_on_disk: false,
             client: None,
         };
         while let Some(word) = words.next() {
@@ -63,6 +65,7 @@ impl Arguments {
                 "--mutations" => arguments.mutations = Some(number()?),
                 "--client" => arguments.client = Some(number()? as usize),
                 "--trace" => arguments.tracing = true,
+                "--filters-on-disk" => arguments.filters_on_disk = true,
                 "--big" => arguments.scale = Scale::Big,
                 "--keep-going" => arguments.keep_going = true,
                 _ => return Err(format!("unknown: {word}")),
@@ -77,6 +80,7 @@ impl Arguments {
             tracing: self.tracing,
             mutation: None,
             client: self.client,
+            filters_on_disk: self.filters_on_disk,
         }
     }
 }
@@ -191,6 +195,7 @@ fn find(mutation: Mutation, first: u64, budget: u64) -> Option<(u64, String)> {
             ..Options::default()
         };
         let text = match catch_unwind(AssertUnwindSafe(|| sim::run(seed, options))) {
+            Ok(outcome) if outcome.strikes == 0 => return None,
             Ok(outcome) => outcome.failure?.text,
             Err(_) => "an assertion of the node".to_owned(),
         };

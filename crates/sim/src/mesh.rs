@@ -1,6 +1,7 @@
 //! The simulated mailboxes: first in, first out for each pair of shards, as late as the seed wants, in any order
 //! between pairs.
 
+use crate::disks::Disks;
 use crate::faults::MailFaults;
 use crate::mutation::Saboteur;
 use crate::network::fold;
@@ -92,13 +93,14 @@ impl Mesh {
 /// One shard's mailbox.
 pub struct SimMailbox {
     mesh: Rc<RefCell<Mesh>>,
+    disks: Rc<RefCell<Disks>>,
     shard: usize,
 }
 
 impl SimMailbox {
     /// The mailbox of one shard.
-    pub fn new(mesh: Rc<RefCell<Mesh>>, shard: usize) -> SimMailbox {
-        SimMailbox { mesh, shard }
+    pub fn new(mesh: Rc<RefCell<Mesh>>, disks: Rc<RefCell<Disks>>, shard: usize) -> SimMailbox {
+        SimMailbox { mesh, disks, shard }
     }
 }
 
@@ -109,11 +111,12 @@ impl Mailbox for SimMailbox {
             .send(self.shard, usize::from(to), post);
     }
 
-    fn ask(&mut self, _: u16, requests: Vec<DiskRequest>) {
-        assert!(requests.is_empty(), "the logs of a world are in memory");
+    fn ask(&mut self, log: u16, requests: Vec<DiskRequest>) {
+        self.disks.borrow_mut().ask(log, self.shard, requests);
     }
 
     fn receive(&mut self, posts: &mut Vec<Post>) {
+        self.disks.borrow_mut().receive(self.shard, posts);
         self.mesh.borrow_mut().receive(self.shard, posts);
     }
 }

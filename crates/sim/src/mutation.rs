@@ -2,6 +2,7 @@
 //!
 //! Place: in the simulator's own mailbox and network only; production code knows nothing of it.
 
+use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
 use broker::mail::{Letter, Request, Start};
 use node::mailbox::Post;
 use stdx::chunk::Slice;
@@ -36,11 +37,31 @@ pub enum Mutation {
     DropReleased,
     /// Bytes vanish from a write.
     LoseBytes,
+    /// The disk says that a sync is done and has not begun it: acknowledged before the sync.
+    AckBeforeSync,
+    /// A home hears that a record is durable before the log thread has it: delivered before the sync.
+    DeliverBeforeSync,
+    /// A home never hears that a batch is durable.
+    LoseCommitted,
+    /// A page from disk is delivered with its records repeated.
+    RepeatDiskPage,
+    /// A page from disk lacks one of its records.
+    SkipDiskRecord,
+    /// A page from disk says that the range is read to its end, and has not begun.
+    DiskPageEndsEarly,
+    /// A start does not see a record that is in the log.
+    SkipRecovered,
+    /// A start takes the last batch of a clean tail for torn.
+    ForgetLastBatch,
+    /// A start gives offsets again that were used before.
+    ReuseOffsets,
+    /// A start forgets what producers and keys had been published.
+    DropProducers,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 13] = [
+    pub const ALL: [Mutation; 23] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -54,7 +75,28 @@ impl Mutation {
         Mutation::AckWithoutAppend,
         Mutation::DropReleased,
         Mutation::LoseBytes,
+        Mutation::AckBeforeSync,
+        Mutation::DeliverBeforeSync,
+        Mutation::LoseCommitted,
+        Mutation::RepeatDiskPage,
+        Mutation::SkipDiskRecord,
+        Mutation::DiskPageEndsEarly,
+        Mutation::SkipRecovered,
+        Mutation::ForgetLastBatch,
+        Mutation::ReuseOffsets,
+        Mutation::DropProducers,
     ];
+
+    /// Whether it takes a log on disk.
+    pub fn needs_disk(self) -> bool {
+        let place = Mutation::ALL.iter().position(|other| *other == self);
+        place.is_some_and(|place| place >= 13)
+    }
+
+    /// Whether it shows after a restart only.
+    pub fn needs_crash(self) -> bool {
+        self == Mutation::FeedOldEpoch || self.needs_disk()
+    }
 }
 
 /// Applies one mutation now and then.
@@ -121,6 +163,114 @@ impl Saboteur {
                 requests: self.requests(requests),
             },
             other => other,
+        }
+    }
+
+    /// A home asks its log; what it hears at once, before the log thread has seen it.
+    pub(crate) fn on_disk_request(&mut self, request: &DiskRequest) -> Option<DiskLetter> {
+        match request {
+            DiskRequest::Append { generation, .. }
+                if self.mutation == Some(Mutation::DeliverBeforeSync) =>
+            {
+                self.strikes += 1;
+                Some(DiskLetter::Committed {
+                    generation: *generation,
+                    count: 1,
+                    result: Ok(()),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The disk is to sync.
+    pub(crate) fn skips_sync(&mut self) -> bool {
+        self.mutation == Some(Mutation::AckBeforeSync) && {
+            self.strikes += 1;
+            true
+        }
+    }
+
+    /// The node has died.
+    pub(crate) fn forgets_last_batch(&mut self) -> bool {
+        self.mutation == Some(Mutation::ForgetLastBatch) && {
+            self.strikes += 1;
+            true
+        }
+    }
+
+    /// A start has found a record.
+    pub(crate) fn skips_recovered(&mut self) -> bool {
+        self.mutation == Some(Mutation::SkipRecovered) && self.strikes()
+    }
+
+    /// Whether a start is done with a bug in it.
+    pub(crate) fn restores(&self) -> bool {
+        matches!(
+            self.mutation,
+            Some(Mutation::SkipRecovered | Mutation::ReuseOffsets | Mutation::DropProducers)
+        )
+    }
+
+    /// A start has found a record: what the home gets.
+    pub(crate) fn on_recovered(&mut self, record: &log::RecordView<'_>) -> Slice {
+        if self.mutation == Some(Mutation::DropProducers) {
+            self.strikes += 1;
+            return without_names(record).unwrap_or_else(|| Slice::copy_of(record.bytes()));
+        }
+        Slice::copy_of(record.bytes())
+    }
+
+    /// A start has found the greatest offset of a partition.
+    pub(crate) fn lowers_head(&mut self, head: u64) -> u64 {
+        if self.mutation == Some(Mutation::ReuseOffsets) && head > 0 {
+            self.strikes += 1;
+            return head - 1;
+        }
+        head
+    }
+
+    /// The log thread answers a home.
+    pub(crate) fn on_disk_letter(&mut self, mut letter: DiskLetter) -> Option<DiskLetter> {
+        match (&mut letter, self.mutation) {
+            (DiskLetter::Committed { .. }, Some(Mutation::LoseCommitted)) if self.strikes() => {
+                return None;
+            }
+            (DiskLetter::Committed { .. }, Some(Mutation::DeliverBeforeSync)) => return None,
+            (
+                DiskLetter::Answer {
+                    result:
+                        Ok(DiskAnswer::Page {
+                            records, complete, ..
+                        }),
+                    ..
+                },
+                Some(mutation),
+            ) => self.spoil_disk_page(mutation, records, complete),
+            _ => {}
+        }
+        Some(letter)
+    }
+
+    fn spoil_disk_page(
+        &mut self,
+        mutation: Mutation,
+        records: &mut Vec<Slice>,
+        complete: &mut bool,
+    ) {
+        match mutation {
+            Mutation::RepeatDiskPage if !records.is_empty() && self.strikes() => {
+                records.extend_from_within(..);
+            }
+            Mutation::SkipDiskRecord if records.len() > 1 && self.strikes() => {
+                let at = self.random.below(records.len() as u64) as usize;
+                records.remove(at);
+            }
+            Mutation::DiskPageEndsEarly if !records.is_empty() && self.strikes() => {
+                records.clear();
+                *complete = true;
+            }
+            _ => {}
         }
     }
 
@@ -239,4 +389,23 @@ fn with_wrong_prev(record: &Slice, too_high: bool) -> Slice {
     debug_assert_eq!(bytes[16..24], prev.to_le_bytes());
     bytes[16..24].copy_from_slice(&wrong.to_le_bytes());
     Slice::copy_of(&bytes)
+}
+
+/// The record as if its publisher had given it no name.
+fn without_names(record: &log::RecordView<'_>) -> Option<Slice> {
+    let tags: Vec<(&[u8], &[u8])> = record.tags().collect();
+    let new = log::NewRecord {
+        topic: record.topic(),
+        prev: record.prev(),
+        time_ms: record.time_ms(),
+        flags: record.flags(),
+        content_type: record.content_type(),
+        tags: &tags,
+        producer: None,
+        idempotency_key: None,
+        payload: record.payload(),
+    };
+    let mut head = Vec::new();
+    new.encode_head(record.offset(), &mut head).ok()?;
+    Some(Slice::concatenation_of(&[&head, record.payload()]))
 }

@@ -3,11 +3,12 @@
 
 mod act;
 mod inbound;
+mod once;
 mod plain;
 mod wide;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
-use crate::oracle::{Oracle, Run};
+use crate::oracle::{Once, Oracle, Run};
 use crate::plan::Plan;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
@@ -82,6 +83,11 @@ pub struct NativeClient {
     /// Of each partition: the offset of the last acknowledged publication of this connection.
     acknowledged: BTreeMap<u32, (u32, u64)>,
     last_number: u32,
+    /// It names its publications by sequences; others by keys.
+    is_producer: bool,
+    last_sequence: u64,
+    /// Publications with a name that were not answered, in their order.
+    repeats: VecDeque<usize>,
     is_auditor: bool,
     todo: VecDeque<Todo>,
     has_visited: bool,
@@ -90,8 +96,12 @@ pub struct NativeClient {
 impl NativeClient {
     /// A client that subscribes and publishes as the seed wants.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> NativeClient {
+        let peer = Peer::new(id, plan, random);
         NativeClient {
-            peer: Peer::new(id, plan, random),
+            is_producer: id.is_multiple_of(2),
+            last_sequence: 0,
+            repeats: VecDeque::new(),
+            peer,
             is_open: false,
             is_welcome: false,
             scan: HeadScan::new(),
@@ -140,6 +150,7 @@ impl NativeClient {
         for number in numbers {
             self.ask_wide(context, number);
         }
+        self.repeat(context);
     }
 
     fn handshake(&self) -> ClientHandshake<'static> {
@@ -220,6 +231,9 @@ impl NativeClient {
                     audit: true,
                     ..
                 } => self.todo.push_back(Todo::Audit(topic, position)),
+                Waiting::Publication(id) if context.oracle.publications[id].once != Once::No => {
+                    self.repeats.push_back(id);
+                }
                 _ => {}
             }
         }

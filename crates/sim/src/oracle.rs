@@ -12,6 +12,7 @@ pub use lives::Lives;
 pub use run::{Hole, Run};
 
 use crate::plan::Plan;
+use broker::mail::Code;
 use broker::topic::{Filter, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -36,6 +37,31 @@ pub enum Refusal {
     UntilCrash,
 }
 
+impl Refusal {
+    /// By the code.
+    pub fn of(code: u32) -> Refusal {
+        let of_disk = [Code::LogUnavailable, Code::LogFull];
+        match of_disk
+            .iter()
+            .any(|other| u32::from(other.number()) == code)
+        {
+            true => Refusal::UntilCrash,
+            false => Refusal::Final,
+        }
+    }
+}
+
+/// By what a log knows a repeat of a publication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Once {
+    /// It does not.
+    No,
+    /// A producer, and its sequence.
+    Sequence(u64, u64),
+    /// A key of its own.
+    Key,
+}
+
 /// One message that a client has sent, once or, if it can be recognised, again and again.
 #[derive(Clone, Debug)]
 pub struct Publication {
@@ -55,8 +81,10 @@ pub struct Publication {
     refused: Option<(u32, Refusal)>,
     /// Where it stands: life and offset.
     places: Vec<(u32, u64)>,
-    /// Producer and its sequence.
-    pub sequence: Option<(u64, u64)>,
+    /// By what a repeat of it is known.
+    pub once: Once,
+    /// Published with `retain`.
+    pub retain: bool,
     payload: Vec<u8>,
 }
 
@@ -65,6 +93,13 @@ struct Place {
     publication: usize,
     /// As told with deliveries.
     prev: Option<u64>,
+}
+
+impl Publication {
+    /// How often it was sent.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
 }
 
 /// What went wrong first.
@@ -111,6 +146,10 @@ pub struct Oracle {
     pub holes: u64,
     /// Acknowledgements of what the log had already.
     pub duplicates: u64,
+    /// Nothing is evicted, limited or refused.
+    pub is_lossless: bool,
+    /// Bits of a disk were flipped: acknowledged records may be gone, if that is said.
+    pub is_flipped: bool,
 }
 
 impl Oracle {
@@ -157,10 +196,10 @@ impl Oracle {
     }
 
     /// The next node runs. Of each log: its epoch, and where that begins if it is new.
-    pub fn restarted(&mut self, logs: Vec<(u64, BTreeMap<u32, u64>)>) {
+    pub fn restarted(&mut self, logs: Vec<(u64, BTreeMap<u32, u64>, Vec<u64>)>) {
         let before = self.lives.clone();
-        for (log, (epoch, starts)) in logs.into_iter().enumerate() {
-            self.lives.restarted(log, epoch, starts);
+        for (log, (epoch, starts, known)) in logs.into_iter().enumerate() {
+            self.lives.restarted(log, epoch, starts, known);
         }
         for (partition, floor) in &mut self.floors {
             let (old, new) = (before.present(*partition), self.lives.present(*partition));
@@ -211,7 +250,8 @@ impl Oracle {
             open: 1,
             refused: None,
             places: Vec::new(),
-            sequence: None,
+            once: Once::No,
+            retain: false,
             payload: payload.clone(),
         });
         (id, payload)
@@ -242,6 +282,9 @@ impl Oracle {
             .iter()
             .find(|(other, offset)| self.lives.holds(partition, *other, *offset, life));
         match place {
+            // It may have been on disk, and be seen by the next node, before the refusal of this one is read.
+            Some(_)
+                if refusal == Refusal::UntilCrash && source.instance < self.lives.instance() => {}
             Some((_, offset)) if publication.attempts == 1 => {
                 let text = format!("publication {id} stands at offset {offset} and was refused");
                 self.fail(source.client, text);
@@ -310,7 +353,16 @@ impl Oracle {
             return false;
         };
         if publication.topic != topic || publication.payload != payload {
-            let text = format!("offset {offset} of {name} is not publication {id}");
+            let (sent, came) = (publication.payload.len(), payload.len());
+            let same = publication
+                .payload
+                .iter()
+                .zip(payload)
+                .take_while(|(one, two)| one == two);
+            let same = same.count();
+            let text = format!(
+                "offset {offset} of {name} is not publication {id}: {came} bytes of {sent}, the first {same} right"
+            );
             self.fail(source.client, text);
             return false;
         }
@@ -381,7 +433,9 @@ impl Oracle {
         }
         for (other, known) in &publication.places {
             let is_other = (*other, *known) != place;
-            if is_other && self.lives.holds(partition, *other, *known, life) {
+            // What retention has dropped is forgotten by a start, by names too.
+            let is_forgotten = !self.is_lossless && publication.attempts > 1;
+            if is_other && !is_forgotten && self.lives.holds(partition, *other, *known, life) {
                 return Err(format!(
                     "publication {id} stands at {known} and at {offset}"
                 ));

@@ -1,9 +1,11 @@
 //! A world's shape, drawn from its seed: the node's settings, its topics, its clients and what goes wrong.
 
-use crate::faults::{ClientFaults, Crash, MailFaults, NetFaults};
+use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
+use crate::mutation::Mutation;
 use broker::filters::FilterTrie;
+use broker::mail::Code;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -52,19 +54,26 @@ pub struct Plan {
     pub payload_bytes_max: u64,
     /// Chance that a publication is retained.
     pub retain: f64,
+    /// Chance that a publication can be recognised when it is repeated.
+    pub once: f64,
     /// Of the network.
     pub net: NetFaults,
     /// Of the mailboxes.
     pub mail: MailFaults,
     /// Of clients.
     pub client: ClientFaults,
+    /// Clients subscribe to filters.
+    pub has_filters: bool,
+    /// Of disks.
+    pub disk: DiskFaults,
     /// When the node dies, rising.
     pub crashes: Vec<Crash>,
 }
 
 impl Plan {
     /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses mailboxes.
-    pub fn draw(seed: u64, scale: Scale, crossing: bool) -> Plan {
+    pub fn draw(seed: u64, scale: Scale, mutation: Option<Mutation>) -> Plan {
+        let crossing = mutation.is_some();
         let mut random = Prng::new(seed);
         let mut edges = random.between(1, 4) as u16;
         let mut homes = random.between(1, u64::from(edges)) as u16;
@@ -82,7 +91,19 @@ impl Plan {
                 _ => format!("topic-{number}"),
             })
             .collect();
-        let settings = draw_settings(&mut random, edges, homes, lossless, big);
+        let kind = match mutation {
+            Some(mutation) if mutation.needs_disk() => Kind::Disk,
+            Some(_) => Kind::Memory,
+            None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
+        };
+        let settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
+        // A start remembers what has been published once as far back as memory reaches.
+        let remembers = settings.logs[0].cache_bytes >= 1 << 20;
+        let once = match mutation {
+            Some(Mutation::DropProducers) => 1.0,
+            _ if remembers => [0.0, 0.3, 1.0][random.below(3) as usize],
+            _ => 0.0,
+        };
         let memory_is_short = !lossless && random.chance(0.3);
         let active_ms = match big {
             true => 1_500,
@@ -109,33 +130,57 @@ impl Plan {
             memory_refusals: if memory_is_short { 0.2 } else { 0.0 },
             clock_jumps: !lossless && random.chance(0.3),
             payload_bytes_max: [0, 100, 1_500, 20_000]
-                [random.below(if big { 2 } else { 4 }) as usize],
+                [random.below(if big || once > 0.0 { 2 } else { 4 }) as usize],
             retain: [0.0, 0.0, 0.2][random.below(3) as usize],
+            once,
             net: NetFaults::draw(&mut random),
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
-            crashes: Crash::draw(&mut random, active_ms, crossing),
+            has_filters: kind == Kind::Memory,
+            disk: DiskFaults::draw(&mut random),
+            crashes: Crash::draw(
+                &mut random,
+                active_ms,
+                mutation.is_some_and(Mutation::needs_crash),
+            ),
         }
     }
 
-    /// The next node begins: memory logs have a new epoch.
-    pub fn restart(&mut self) {
+    /// A node begins: logs on disk say their epochs, those in memory have a new one if `again`.
+    pub fn start(&mut self, again: bool, durable: Vec<(usize, u64, Vec<OlderEpoch>)>) {
         let old = &self.settings;
         let mut logs = old.logs.clone();
         for log in &mut logs {
-            log.epoch += 1;
+            log.epoch += u64::from(again && log.durability == Durability::Memory);
+        }
+        for (index, epoch, older) in durable {
+            (logs[index].epoch, logs[index].older_epochs) = (epoch, older);
         }
         self.settings = Arc::new(Settings {
             edges_count: old.edges_count,
             homes_count: old.homes_count,
             logs,
             rules: old.rules.clone(),
-            tickets: self.settings.tickets.clone(),
-            rule_filters: rule_filters(),
+            tickets: old.tickets.clone(),
+            rule_filters: rule_filters(old.rules.len()),
             limits: old.limits.clone(),
             node_name: old.node_name.clone(),
             allowed_origins: old.allowed_origins.clone(),
         });
+    }
+
+    /// Whether something may be refused with this code.
+    pub fn may_refuse(&self, code: u32) -> bool {
+        let of_disk = [Code::LogUnavailable, Code::LogFull];
+        match of_disk
+            .iter()
+            .any(|other| u32::from(other.number()) == code)
+        {
+            true => {
+                self.disk.refuses() || (!self.lossless && code == u32::from(Code::LogFull.number()))
+            }
+            false => !self.lossless,
+        }
     }
 
     /// The rule of a topic.
@@ -155,7 +200,23 @@ impl Plan {
     }
 }
 
-fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big: bool) -> Settings {
+/// Which logs a world has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Memory,
+    Disk,
+    /// One of each.
+    Both,
+}
+
+fn draw_settings(
+    random: &mut Prng,
+    edges: u16,
+    homes: u16,
+    kind: Kind,
+    lossless: bool,
+    big: bool,
+) -> Settings {
     let mut pick = |choices: [u32; 3]| choices[random.below(3) as usize];
     let limits = Limits {
         outbox_len_max: pick([2, 10, 256]),
@@ -184,6 +245,7 @@ fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big:
         segment_bytes: pick([400, 4_000, 64 << 10]),
         retained_bytes_max: 1 << 20,
     };
+    log.cache_bytes = u64::from(pick([1_500, 20_000, 1 << 20])) * u64::from(homes);
     let mut rule = RuleSettings {
         log: 0,
         history_messages_max: 1 << 30,
@@ -201,23 +263,43 @@ fn draw_settings(random: &mut Prng, edges: u16, homes: u16, lossless: bool, big:
     if big {
         log.partitions_count = 16;
     }
+    if kind != Kind::Memory {
+        log.durability = Durability::Disk;
+        log.name = "disk".into();
+        log.epoch = 2 * EPOCH;
+    }
+    let mut logs = vec![log];
+    let mut rules = vec![rule];
+    if kind == Kind::Both {
+        let mut memory = logs[0].clone();
+        memory.durability = Durability::Memory;
+        memory.first_partition = memory.partitions_count;
+        memory.epoch = EPOCH;
+        logs.push(memory);
+        rules.push(RuleSettings {
+            log: 1,
+            ..rules[0].clone()
+        });
+    }
     Settings {
         edges_count: edges,
         homes_count: homes,
-        logs: vec![log],
-        rules: vec![rule],
         tickets: TicketSettings::default(),
-        rule_filters: rule_filters(),
+        rule_filters: rule_filters(rules.len()),
+        logs,
+        rules,
         limits,
         node_name: "sim".into(),
         allowed_origins: vec!["*".into()],
     }
 }
 
-fn rule_filters() -> FilterTrie<u16> {
+fn rule_filters(count: usize) -> FilterTrie<u16> {
     let mut filters = FilterTrie::default();
-    if let Ok(all) = Filter::parse("#") {
-        filters.insert(all, 0);
+    for (rule, filter) in ["#", "a/#"].iter().take(count).enumerate() {
+        if let Ok(filter) = Filter::parse(filter) {
+            filters.insert(filter, rule as u16);
+        }
     }
     filters
 }

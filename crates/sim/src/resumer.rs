@@ -126,11 +126,10 @@ impl Resumer {
                         .oracle
                         .acknowledged(context.plan, self.peer.source(), id, told);
                 }
-                Answer::Refused(_) if !context.plan.lossless => {
+                Answer::Refused(error) if context.plan.may_refuse(error.code) => {
                     let source = self.peer.source();
-                    context
-                        .oracle
-                        .refused(context.plan, source, id, Refusal::Final);
+                    let refusal = Refusal::of(error.code);
+                    context.oracle.refused(context.plan, source, id, refusal);
                 }
                 Answer::Refused(error) => context
                     .oracle

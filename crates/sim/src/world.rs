@@ -1,14 +1,21 @@
 //! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
 
+mod outcome;
+
+pub use outcome::{Options, Outcome, Reached};
+
 use crate::client::{Client, Context, Phase};
+use crate::disks::Disks;
 use crate::faults::{Crash, MailFaults};
 use crate::mesh::{Mesh, SimMailbox};
-use crate::mutation::{Mutation, Saboteur};
+use crate::mutation::Saboteur;
 use crate::native::NativeClient;
 use crate::network::{Network, SimNet, fold};
-use crate::oracle::{Failure, Oracle};
-use crate::plan::{Plan, Scale};
+use crate::oracle::Oracle;
+use crate::plan::Plan;
 use broker::edge::Now;
+use broker::home::Home;
+use broker::settings::LogSettings;
 use log::{HeapMemory, Memory, MemoryRefused};
 use node::reactor::{Clock, Reactor, ReactorParts};
 use std::cell::{Cell, RefCell};
@@ -25,92 +32,6 @@ const START_UNIX_MS: u64 = 1_700_000_000_000;
 const CALM_MS_MAX: u64 = 90_000;
 /// Steps of one world, so that one that never rests ends.
 const STEPS_MAX: u64 = 40_000_000;
-
-/// What a run of one world gave.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The seed.
-    pub seed: u64,
-    /// Folded from all that crossed network and mailboxes: the same seed gives the same.
-    pub hash: u64,
-    /// What went wrong first.
-    pub failure: Option<Failure>,
-    /// The last doings of the client concerned.
-    pub notes: Vec<String>,
-    /// Messages judged.
-    pub deliveries: u64,
-    /// Publications.
-    pub publications: u64,
-    /// Announced holes judged.
-    pub holes: u64,
-    /// Turns of all reactors.
-    pub turns: u64,
-    /// Letters and requests that crossed mailboxes.
-    pub posts: u64,
-    /// How often the planted bug struck.
-    pub strikes: u32,
-    /// What came about, so that a sweep shows what it reached.
-    pub reached: Reached,
-}
-
-/// Sums of the node's counters, to see what a sweep exercised.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reached {
-    /// Subscriptions that fell behind the ring.
-    pub lagging: u64,
-    /// Pages read.
-    pub pages: u64,
-    /// Streams out of credit.
-    pub streams_lagged: u64,
-    /// Streams that lost records to eviction.
-    pub stream_gaps: u64,
-    /// Segments evicted.
-    pub evicted_segments: u64,
-    /// Topics forgotten.
-    pub forgotten: u64,
-    /// Refusals of homes.
-    pub refused: u64,
-    /// Messages for filters left out.
-    pub skipped: u64,
-    /// Connections closed for being slow.
-    pub slow_closed: u64,
-    /// Nodes that were killed.
-    pub crashes: u64,
-    /// New epochs of logs after a crash.
-    pub new_epochs: u64,
-    /// Acknowledgements of what the log had already.
-    pub duplicates: u64,
-}
-
-impl std::ops::AddAssign for Reached {
-    fn add_assign(&mut self, other: Reached) {
-        self.lagging += other.lagging;
-        self.pages += other.pages;
-        self.streams_lagged += other.streams_lagged;
-        self.stream_gaps += other.stream_gaps;
-        self.evicted_segments += other.evicted_segments;
-        self.forgotten += other.forgotten;
-        self.refused += other.refused;
-        self.skipped += other.skipped;
-        self.slow_closed += other.slow_closed;
-        self.crashes += other.crashes;
-        self.new_epochs += other.new_epochs;
-        self.duplicates += other.duplicates;
-    }
-}
-
-/// How to run a world.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// How large.
-    pub scale: Scale,
-    /// A planted bug.
-    pub mutation: Option<Mutation>,
-    /// Keep the clients' doings as text.
-    pub tracing: bool,
-    /// Whose doings are wanted, instead of those of the client that a failure concerns.
-    pub client: Option<usize>,
-}
 
 #[derive(Clone)]
 struct SimClock(Rc<Cell<Now>>);
@@ -141,11 +62,28 @@ impl Memory for SimMemory {
     }
 }
 
+/// Where the life of a log began after the former one, by partition; at its beginning, if that one is not known any more.
+fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
+    let older = &log.older_epochs;
+    let since = older.iter().position(|older| older.epoch == former);
+    // Starts that died may have begun lives that nobody saw.
+    let since = since.map_or(&[][..], |since| &older[since..]);
+    let mut starts = BTreeMap::new();
+    for older in since {
+        for (partition, valid_below) in (log.first_partition..).zip(&older.valid_below) {
+            let start = starts.entry(partition).or_insert(u64::MAX);
+            *start = (*start).min(*valid_below);
+        }
+    }
+    starts
+}
+
 struct World {
     plan: Plan,
     random: Prng,
     network: Rc<RefCell<Network>>,
     mesh: Rc<RefCell<Mesh>>,
+    disks: Rc<RefCell<Disks>>,
     clock: Rc<Cell<Now>>,
     memory_refusals: Rc<Cell<f64>>,
     reactors: Vec<Reactor<SimNet, SimMailbox, SimClock>>,
@@ -180,7 +118,8 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 
 impl World {
     fn new(seed: u64, options: Options) -> World {
-        let plan = Plan::draw(seed, options.scale, options.mutation.is_some());
+        let mut plan = Plan::draw(seed, options.scale, options.mutation);
+        plan.has_filters |= options.filters_on_disk;
         let mut random = Prng::new(seed ^ 0x0051_6d00);
         let edges = usize::from(plan.settings.edges_count);
         let network = Rc::new(RefCell::new(Network::new(
@@ -195,6 +134,10 @@ impl World {
             plan.mail,
             Saboteur::new(options.mutation, seed),
         )));
+        let disks = Disks::new(&plan, &mut random, &|| {
+            Saboteur::new(options.mutation, seed)
+        });
+        let disks = Rc::new(RefCell::new(disks));
         let clock = Rc::new(Cell::new(Now {
             monotonic_ms: START_MS,
             unix_ms: START_UNIX_MS,
@@ -207,6 +150,12 @@ impl World {
         }
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
+        oracle.is_lossless = plan.lossless;
+        disks.borrow_mut().unix_ms = START_UNIX_MS;
+        match disks.borrow_mut().open(&plan.settings) {
+            Ok(durable) => plan.start(false, durable),
+            Err(text) => oracle.fail(None, text),
+        }
         for log in &plan.settings.logs {
             oracle
                 .lives
@@ -219,6 +168,7 @@ impl World {
             random,
             network,
             mesh,
+            disks,
             clock,
             memory_refusals,
             reactors: Vec::new(),
@@ -250,19 +200,28 @@ impl World {
         let seed = self.plan.seed;
         self.turns_before = self.turns;
         for shard in 0..usize::from(settings.edges_count) {
+            let mut memory = SimMemory {
+                heap: HeapMemory::new(self.plan.memory_bytes / homes),
+                refusals: self.memory_refusals.clone(),
+                random: self.random.fork(),
+            };
+            let home = (shard < homes).then(|| {
+                let mut home = Home::new(settings.clone(), shard as u16, (seed, !seed));
+                let mut disks = self.disks.borrow_mut();
+                if let Err(text) = disks.restore(&mut home, shard as u16, &mut memory) {
+                    self.oracle.fail(None, text);
+                }
+                home
+            });
             let parts = ReactorParts {
+                home,
                 net: SimNet::new(self.network.clone(), shard),
-                mailbox: SimMailbox::new(self.mesh.clone(), shard),
+                mailbox: SimMailbox::new(self.mesh.clone(), self.disks.clone(), shard),
                 clock: SimClock(self.clock.clone()),
                 id: shard as u16,
                 settings: settings.clone(),
-                memory: Box::new(SimMemory {
-                    heap: HeapMemory::new(self.plan.memory_bytes / homes),
-                    refusals: self.memory_refusals.clone(),
-                    random: self.random.fork(),
-                }),
+                memory: Box::new(memory),
                 hash_seed: (seed, !seed),
-                home: None,
             };
             self.reactors.push(Reactor::new(parts));
         }
@@ -277,6 +236,7 @@ impl World {
         self.reactors.clear();
         self.network.borrow_mut().crash(crash.leaves_data);
         self.mesh.borrow_mut().crash();
+        self.disks.borrow_mut().crash();
         self.down_until_ms = Some(self.now_ms + crash.down_ms);
     }
 
@@ -289,9 +249,18 @@ impl World {
             .iter()
             .map(|log| log.epoch)
             .collect();
-        self.plan.restart();
+        let opened = self.disks.borrow_mut().open(&self.plan.settings);
+        match opened {
+            Ok(durable) => self.plan.start(true, durable),
+            Err(text) => return self.oracle.fail(None, text),
+        }
+        self.oracle.is_flipped |= self.disks.borrow().is_flipped();
         let logs = &self.plan.settings.logs;
-        let lives = logs.iter().map(|log| (log.epoch, BTreeMap::new()));
+        let lives = logs.iter().zip(&former);
+        let lives = lives.map(|(log, former)| {
+            let known = log.older_epochs.iter().map(|older| older.epoch);
+            (log.epoch, starts_of(log, *former), known.collect())
+        });
         self.oracle.restarted(lives.collect());
         self.reached.new_epochs += logs
             .iter()
@@ -299,7 +268,16 @@ impl World {
             .filter(|(log, former)| log.epoch != **former)
             .count() as u64;
         self.mesh.borrow_mut().saboteur.restarted(former[0]);
-        self.oracle.note_all("--- the next node begins ---");
+        let epochs = logs.iter().map(|log| {
+            let older = log.older_epochs.iter();
+            let older: Vec<_> = older
+                .map(|older| (older.epoch, &older.valid_below))
+                .collect();
+            format!(" {} after {older:?}", log.epoch)
+        });
+        let epochs: String = epochs.collect();
+        self.oracle
+            .note_all(&format!("--- the next node begins ---{epochs}"));
         self.network.borrow_mut().restart();
         self.start();
     }
@@ -350,6 +328,7 @@ impl World {
             delay_ms_max: 0,
             late: 0.0,
         };
+        self.disks.borrow_mut().calm();
         self.memory_refusals.set(0.0);
         self.wake_all();
     }
@@ -434,6 +413,8 @@ impl World {
         self.now_ms = now_ms;
         self.network.borrow_mut().now_ms = now_ms;
         self.mesh.borrow_mut().now_ms = now_ms;
+        self.disks.borrow_mut().now_ms = now_ms;
+        self.disks.borrow_mut().unix_ms = now.unix_ms;
         self.oracle.now_ms = now_ms;
     }
 
@@ -456,17 +437,23 @@ impl World {
             }
             runnable.clear();
             for shard in 0..self.reactors.len() {
-                let has_mail = self
-                    .mesh
-                    .borrow()
-                    .due_ms(shard)
-                    .is_some_and(|due| due <= self.now_ms);
+                let has_mail = self.has_mail(shard);
                 if has_mail
                     || self.turns < self.turns_before + 4
                     || self.network.borrow().has_work(shard)
                 {
                     runnable.push(shard);
                 }
+            }
+            if !self.reactors.is_empty() {
+                let disks = self.disks.borrow();
+                let due = |log: &usize| {
+                    disks
+                        .work_due_ms(*log)
+                        .is_some_and(|due| due <= self.now_ms)
+                };
+                let logs = (0..disks.len()).filter(due);
+                runnable.extend(logs.map(|log| log + self.reactors.len()));
             }
             let choices = runnable.len() + self.ready.len().min(8);
             if choices == 0 {
@@ -485,7 +472,11 @@ impl World {
             }
             let choice = self.random.below(choices as u64) as usize;
             match runnable.get(choice) {
-                Some(shard) => self.turn(*shard),
+                Some(shard) if *shard < self.reactors.len() => self.turn(*shard),
+                Some(log) => {
+                    self.hash = fold(self.hash, *log as u64 ^ 0x109);
+                    self.disks.borrow_mut().turn(*log - self.reactors.len());
+                }
                 None => self.step_client(),
             }
             if self.random.chance(0.05) {
@@ -510,23 +501,31 @@ impl World {
             [
                 self.network.borrow().wake_at_ms(shard),
                 self.mesh.borrow().due_ms(shard),
+                self.disks.borrow().letter_due_ms(shard),
             ]
         });
+        let disks = self.disks.borrow();
+        let logs = (0..disks.len()).filter_map(|log| disks.work_due_ms(log));
         let timer = self.timers.first().map(|(at, _)| *at);
         let crash = self.crashes.last().map(|crash| crash.after_ms + START_MS);
         let restart = self.down_until_ms;
         let others = [timer, crash.filter(|_| restart.is_none()), restart];
-        reactors.flatten().chain(others.into_iter().flatten()).min()
+        let reactors = reactors.flatten().chain(logs);
+        reactors.chain(others.into_iter().flatten()).min()
+    }
+
+    fn has_mail(&self, shard: usize) -> bool {
+        let dues = [
+            self.mesh.borrow().due_ms(shard),
+            self.disks.borrow().letter_due_ms(shard),
+        ];
+        dues.into_iter().flatten().any(|due| due <= self.now_ms)
     }
 
     fn turn(&mut self, shard: usize) {
         self.turns += 1;
         self.hash = fold(self.hash, shard as u64);
-        let has_mail = self
-            .mesh
-            .borrow()
-            .due_ms(shard)
-            .is_some_and(|due| due <= self.now_ms);
+        let has_mail = self.has_mail(shard);
         let was_due = self
             .network
             .borrow()
@@ -551,8 +550,11 @@ impl World {
             && let Some(home) = self.reactors[shard].home()
         {
             let home = home.statistics();
-            let log = &self.plan.settings.logs[0];
-            if home.log_bytes > log.log_bytes_max || home.retained_bytes > log.retained_bytes_max {
+            let logs = &self.plan.settings.logs;
+            let log_bytes_max: u64 = logs.iter().map(|log| log.memory_bytes_max()).sum();
+            // What a start finds on disk is kept, also what had been refused before.
+            let retained_bytes_max: u64 = logs.iter().map(|log| 2 * log.retained_bytes_max).sum();
+            if home.log_bytes > log_bytes_max || home.retained_bytes > retained_bytes_max {
                 self.oracle.fail(
                     None,
                     format!(
@@ -645,6 +647,17 @@ impl World {
     fn outcome(mut self) -> Outcome {
         self.collect_statistics();
         self.reached.duplicates = self.oracle.duplicates;
+        for worn in self.disks.borrow().worn() {
+            self.reached.batches_refused += worn.refused;
+            self.reached.disk_answers += worn.answers;
+            self.reached.torn_tails += worn.torn;
+            self.reached.damaged_starts += worn.damaged;
+            self.reached.starts_that_died += worn.died;
+            self.reached.flips += worn.flips;
+            self.reached.dropped_segments += worn.dropped;
+            self.reached.batches += worn.batches;
+            self.reached.damaged_reads += worn.damaged_reads;
+        }
         let (network, mesh) = (self.network.borrow(), self.mesh.borrow());
         let failure = self.oracle.failure.clone();
         let concerned = self
@@ -652,7 +665,10 @@ impl World {
             .or(failure.as_ref().and_then(|failure| failure.client));
         Outcome {
             seed: self.plan.seed,
-            hash: fold(fold(self.hash, network.hash), mesh.hash),
+            hash: fold(
+                fold(fold(self.hash, network.hash), mesh.hash),
+                self.disks.borrow().hash(),
+            ),
             notes: concerned.map_or(Vec::new(), |client| {
                 self.oracle.notes(client).cloned().collect()
             }),
@@ -662,7 +678,9 @@ impl World {
             holes: self.oracle.holes,
             turns: self.turns,
             posts: mesh.posts,
-            strikes: network.saboteur.strikes + mesh.saboteur.strikes,
+            strikes: network.saboteur.strikes
+                + mesh.saboteur.strikes
+                + self.disks.borrow().strikes(),
             reached: self.reached,
         }
     }

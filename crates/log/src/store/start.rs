@@ -51,7 +51,8 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// The newest records of all partitions, `bytes_max` of them together, in the order of the log.
+    /// The newest records of all partitions, `bytes_max` of them together, in the order of the log. They begin behind
+    /// what is damaged: none of what is visited has a hole before it.
     pub fn recent(
         &mut self,
         bytes_max: u64,
@@ -65,13 +66,52 @@ impl<D: Disk> Store<D> {
             bytes += segment.valid_bytes.saturating_sub(segment.head.bytes());
         }
         // Control records count here, and so a little less than `bytes_max` is visited.
-        let mut skipped = bytes.saturating_sub(bytes_max);
+        let skipped = bytes.saturating_sub(bytes_max);
+        let mut start = skipped + self.segments.get(first).map_or(0, |it| it.head.bytes());
+        for segment in (first..self.segments.len()).rev() {
+            if let Some(behind) = self
+                .last_hole(segment)?
+                .filter(|behind| segment > first || *behind > start)
+            {
+                (first, start) = (segment, behind);
+                break;
+            }
+        }
         for segment in first..self.segments.len() {
-            let start = self.segments[segment].head.bytes() + skipped;
             self.visit_from(segment, start, visit)?;
-            skipped = 0;
+            start = 0;
         }
         Ok(())
+    }
+
+    /// Where a segment is whole from: behind the last bytes that are no record, or whose topic has no name.
+    fn last_hole(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
+        let (sequence, valid_bytes, head_bytes) = {
+            let segment = &self.segments[segment];
+            let head = &segment.head;
+            (head.sequence, segment.valid_bytes, head.bytes())
+        };
+        let bytes = self
+            .files
+            .read_whole(&segment_name(sequence), valid_bytes)?;
+        let is_short = (bytes.len() as u64) < valid_bytes;
+        let mut behind = is_short.then_some(valid_bytes);
+        let mut named = std::collections::BTreeSet::new();
+        for (_, end, item) in Walk::new(&bytes, sequence, head_bytes) {
+            let is_whole = match item {
+                Item::Definition { number, .. } => {
+                    named.insert(number);
+                    true
+                }
+                Item::Record(record) => named.contains(&record.topic()),
+                Item::Damage => false,
+                Item::Retained { .. } | Item::Mark(_) => true,
+            };
+            if !is_whole && !is_short {
+                behind = Some(end);
+            }
+        }
+        Ok(behind)
     }
 
     /// Visits the publications of a segment from a position on.

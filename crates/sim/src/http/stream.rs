@@ -1,6 +1,6 @@
 //! Event streams as a client follows them, and how it comes back.
 
-use super::{Asked, HttpClient, Kind, hole_of, position_of, take, turn_to};
+use super::{Asked, HttpClient, Kind, hole_of, is_unavailable, position_of, take, turn_to};
 use crate::client::Context;
 use crate::oracle::Hole;
 use serde_json::Value;
@@ -180,6 +180,9 @@ impl HttpClient {
                     context.oracle.fail(id, text);
                 }
                 take(context, run, source, offset, payload);
+            }
+            "crore.error" if is_unavailable(&value) && context.plan.disk.fail_read > 0.0 => {
+                return false; // It comes back with what it has.
             }
             "crore.error" if context.plan.lossless => {
                 context.oracle.fail(id, format!("{name}: {data}"))

@@ -2,11 +2,11 @@
 
 use super::{NativeClient, Plain, SUBSCRIPTIONS_MAX, Stage, Todo, Waiting, Wide, draw_padding};
 use crate::client::{Context, Phase};
-use crate::oracle::Run;
+use crate::oracle::{Once, Run};
 use crate::plan::UNKNOWN_EPOCH;
 use wire::native::{
-    Attributes, ClientFrame, History, Position, PublishOptions, Start, Subscribe, SubscribeItem,
-    SubscribeRequest, Tag, Unsubscribe, encode_publish_head,
+    Attributes, ClientFrame, History, Position, Producer, PublishOptions, Start, Subscribe,
+    SubscribeItem, SubscribeRequest, Tag, Unsubscribe, encode_publish_head,
 };
 
 impl NativeClient {
@@ -134,6 +134,9 @@ impl NativeClient {
     }
 
     pub(super) fn subscribe_filter(&mut self, context: &mut Context<'_>) {
+        if !context.plan.has_filters {
+            return;
+        }
         let filter = self.peer.random.below(context.plan.filters.len() as u64) as usize;
         if self.wide.values().any(|wide| wide.filter == filter) {
             return;
@@ -273,6 +276,10 @@ impl NativeClient {
         let (id, payload) = context.oracle.publication(context.plan, topic, padding);
         let acknowledge = self.peer.random.chance(0.8);
         let retain = self.peer.random.chance(context.plan.retain);
+        context.oracle.publications[id].retain = retain;
+        if acknowledge {
+            self.draw_once(context, id);
+        }
         self.send_publication(context, id, &payload, acknowledge, retain);
     }
 
@@ -299,8 +306,19 @@ impl NativeClient {
             Attributes::default()
         };
         let mut bytes = Vec::new();
+        let name = format!("{id:x}");
+        let producer = format!("p{}", self.peer.id);
+        let once = match context.oracle.publications[id].once {
+            Once::No => None,
+            Once::Key => Some(wire::native::Once::Key(name.as_bytes())),
+            Once::Sequence(_, sequence) => Some(wire::native::Once::Producer(Producer {
+                id: producer.as_bytes(),
+                sequence,
+            })),
+        };
         let options = PublishOptions {
             retain,
+            once,
             ..PublishOptions::default()
         };
         encode_publish_head(request, topic, &options, &attributes, &mut bytes);

@@ -288,8 +288,9 @@ impl NativeClient {
         let topic = context.oracle.publications[publication].topic;
         let partition = context.plan.partition(topic);
         let newest = self.acknowledged.entry(partition).or_default();
+        // What is on disk already is answered at once, before what still waits for it.
         let is_new = !published.duplicate;
-        if newest.0 > published.request || (is_new && newest.1 >= offset) {
+        if is_new && (newest.0 > published.request || newest.1 >= offset) {
             let (request, before) = *newest;
             context.oracle.fail(
                 id,
@@ -299,7 +300,9 @@ impl NativeClient {
                 ),
             );
         }
-        *newest = (published.request, offset.max(newest.1));
+        if !published.duplicate {
+            *newest = (published.request, offset);
+        }
         if self.has_visited {
             context.oracle.visited += 1;
         } else if self.is_auditor {
@@ -500,8 +503,37 @@ impl NativeClient {
             ErrorCode::MessageTooLarge,
             ErrorCode::TopicsFull,
         ]);
+        let refuses = context.plan.disk.refuses();
+        let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
+        let is_fenced = codes(&[ErrorCode::ProducerFenced]);
+        let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && (refuses || !context.plan.lossless);
         match error.reference {
             Reference::Request(request) => match self.requests.remove(&request) {
+                Some(Waiting::Publication(publication))
+                    if is_unavailable && (refuses || !context.plan.lossless) =>
+                {
+                    self.on_unavailable(context, publication);
+                }
+                Some(Waiting::Publication(publication)) if is_fenced => {
+                    // Bytes of its own older connection were read later than those of this one.
+                    let source = self.peer.source();
+                    context
+                        .oracle
+                        .refused(context.plan, source, publication, Refusal::Final);
+                    self.peer.leave(context, false);
+                    self.lost(context);
+                }
+                Some(Waiting::Publication(publication))
+                    if is_repeat_late
+                        && context.oracle.publications[publication].attempts() > 1 =>
+                {
+                    let source = self.peer.source();
+                    context
+                        .oracle
+                        .refused(context.plan, source, publication, Refusal::UntilCrash);
+                }
+                Some(Waiting::History { .. })
+                    if is_unavailable && context.plan.disk.fail_read > 0.0 => {}
                 Some(Waiting::Publication(publication)) if is_bound && !context.plan.lossless => {
                     let source = self.peer.source();
                     context
@@ -526,6 +558,13 @@ impl NativeClient {
                         let place = (partition, self.peer.instance);
                         plain.refused_from(context.oracle, place, restart);
                         self.ask_plain(context, number);
+                    }
+                    _ if is_unavailable && context.plan.disk.fail_read > 0.0 => {
+                        // It may come back with its position.
+                        plain.stage = Stage::Absent;
+                        plain.gap_due = None;
+                        self.peer.leave(context, false);
+                        self.lost(context);
                     }
                     _ if is_bound && !context.plan.lossless => {
                         if let Some(plain) = self.plain.remove(&number) {

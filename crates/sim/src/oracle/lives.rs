@@ -12,6 +12,8 @@ struct Life {
     epoch: u64,
     /// By partition, numbered over all logs; 0 where there is none.
     starts: BTreeMap<u32, u64>,
+    /// Older epochs that its newest node knows.
+    known: Vec<u64>,
 }
 
 /// One log.
@@ -39,15 +41,29 @@ impl Lives {
             lives: vec![Life {
                 epoch,
                 starts: BTreeMap::new(),
+                known: Vec::new(),
             }],
         });
     }
 
     /// The next node serves this log: with the same epoch, or with a new one and its starts.
-    pub fn restarted(&mut self, log: usize, epoch: u64, starts: BTreeMap<u32, u64>) {
+    pub fn restarted(
+        &mut self,
+        log: usize,
+        epoch: u64,
+        starts: BTreeMap<u32, u64>,
+        known: Vec<u64>,
+    ) {
         let log = &mut self.logs[log];
         if log.lives.last().is_none_or(|life| life.epoch != epoch) {
-            log.lives.push(Life { epoch, starts });
+            log.lives.push(Life {
+                epoch,
+                starts,
+                known: Vec::new(),
+            });
+        }
+        if let Some(life) = log.lives.last_mut() {
+            life.known = known;
         }
         log.of_instances.push(log.lives.len() as u32 - 1);
     }
@@ -101,7 +117,14 @@ impl Lives {
 
     /// Whether a position of one life says something in a later one, or the same.
     pub fn holds(&self, partition: u32, from: u32, offset: u64, to: u32) -> bool {
-        from <= to && (from + 1..=to).all(|life| offset < self.start(partition, life))
+        let lives = &self.log(partition).lives;
+        let epoch = lives.get(from as usize).map_or(0, |life| life.epoch);
+        let is_known = lives
+            .get(to as usize)
+            .is_some_and(|life| life.known.contains(&epoch));
+        (from == to || is_known)
+            && from <= to
+            && (from + 1..=to).all(|life| offset < self.start(partition, life))
     }
 
     /// The least start of the lives after `from` up to `to`: below it everything is as it was.

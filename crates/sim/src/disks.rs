@@ -1,0 +1,322 @@
+//! The way between homes and the simulated log threads: first in, first out for each home and log, as late as the seed
+//! wants; reads overtake appends and each other.
+
+use crate::faults::DiskFaults;
+use crate::log_thread::{LogThread, Worn};
+use crate::mutation::Saboteur;
+use crate::network::fold;
+use crate::plan::Plan;
+use broker::disk::{DiskLetter, DiskRequest};
+use broker::home::Home;
+use broker::settings::{Durability, OlderEpoch, Settings};
+use log::Memory;
+use node::mailbox::Post;
+use std::collections::VecDeque;
+use stdx::prng::Prng;
+
+/// What is on its way between the homes and one log thread.
+pub struct DiskMail {
+    /// By home: when each request is there.
+    requests: Vec<VecDeque<(u64, DiskRequest)>>,
+    /// By home: when each letter is there.
+    letters: Vec<VecDeque<(u64, DiskLetter)>>,
+    random: Prng,
+    /// What goes wrong.
+    pub faults: DiskFaults,
+    /// Everything that crossed, folded.
+    pub hash: u64,
+    pub(crate) saboteur: Saboteur,
+}
+
+impl DiskMail {
+    /// Nothing on its way between so many homes and a log.
+    pub fn new(homes: usize, random: Prng, faults: DiskFaults, saboteur: Saboteur) -> DiskMail {
+        DiskMail {
+            requests: (0..homes).map(|_| VecDeque::new()).collect(),
+            letters: (0..homes).map(|_| VecDeque::new()).collect(),
+            random,
+            faults,
+            hash: 0,
+            saboteur,
+        }
+    }
+
+    /// The node is gone, and with it everything on its way.
+    pub fn crash(&mut self) {
+        self.requests.iter_mut().for_each(VecDeque::clear);
+        self.letters.iter_mut().for_each(VecDeque::clear);
+    }
+
+    /// A home asks.
+    pub fn ask(&mut self, now_ms: u64, home: usize, request: DiskRequest) {
+        let word = match &request {
+            DiskRequest::Append { record, .. } => record.len() as u64,
+            DiskRequest::Read { token, .. } => token ^ 0xd15c,
+        };
+        self.hash = fold(self.hash, (home as u64) << 48 ^ word);
+        if let Some(letter) = self.saboteur.on_disk_request(&request) {
+            self.post(now_ms, home, letter);
+        }
+        let delay = self.random.below(self.faults.delay_ms_max + 1);
+        let queue = &mut self.requests[home];
+        let after = queue.back().map_or(0, |(due, _)| *due);
+        queue.push_back(((now_ms + delay).max(after), request));
+    }
+
+    /// What has come for the log thread, with the homes that ask; some of it is left for later.
+    pub fn take_requests(&mut self, now_ms: u64) -> Vec<(u16, DiskRequest)> {
+        let mut taken = Vec::new();
+        let mut homes: Vec<usize> = (0..self.requests.len()).collect();
+        self.random.shuffle(&mut homes);
+        for home in homes {
+            while self.requests[home]
+                .front()
+                .is_some_and(|(due, _)| *due <= now_ms)
+            {
+                if self.random.chance(self.faults.late) {
+                    break;
+                }
+                let request = self.requests[home].pop_front();
+                taken.extend(request.map(|(_, request)| (home as u16, request)));
+            }
+        }
+        // Reads go anywhere; appends keep their places.
+        if self.random.chance(self.faults.reorder) {
+            let (reads, mut appends): (Vec<_>, Vec<_>) = taken
+                .into_iter()
+                .partition(|(_, request)| matches!(request, DiskRequest::Read { .. }));
+            for read in reads {
+                let place = self.random.below(appends.len() as u64 + 1) as usize;
+                appends.insert(place, read);
+            }
+            return appends;
+        }
+        taken
+    }
+
+    /// The log thread answers.
+    pub fn answer(&mut self, now_ms: u64, home: usize, letter: DiskLetter) {
+        let Some(letter) = self.saboteur.on_disk_letter(letter) else {
+            return;
+        };
+        self.post(now_ms, home, letter);
+    }
+
+    fn post(&mut self, now_ms: u64, home: usize, letter: DiskLetter) {
+        let word = match &letter {
+            DiskLetter::Committed { count, result, .. } => {
+                u64::from(*count) << 1 | u64::from(result.is_ok())
+            }
+            DiskLetter::Answer { token, .. } => token ^ 0xa,
+            DiskLetter::Floor { floors, .. } => floors.len() as u64 ^ 0xf,
+            DiskLetter::Available(is_available) => u64::from(*is_available) ^ 0xaa,
+        };
+        self.hash = fold(self.hash, (home as u64) << 48 ^ word);
+        let delay = self.random.below(self.faults.delay_ms_max + 1);
+        let queue = &mut self.letters[home];
+        let after = queue.back().map_or(0, |(due, _)| *due);
+        queue.push_back(((now_ms + delay).max(after), letter));
+    }
+
+    /// What has come for a home.
+    pub fn take_letters(&mut self, now_ms: u64, home: usize) -> Vec<DiskLetter> {
+        let mut taken = Vec::new();
+        if home >= self.letters.len() {
+            return taken;
+        }
+        while self.letters[home]
+            .front()
+            .is_some_and(|(due, _)| *due <= now_ms)
+        {
+            if self.random.chance(self.faults.late) {
+                break;
+            }
+            taken.extend(self.letters[home].pop_front().map(|(_, letter)| letter));
+        }
+        taken
+    }
+
+    /// When the log thread has something to do.
+    pub fn request_due_ms(&self) -> Option<u64> {
+        let firsts = self.requests.iter().filter_map(VecDeque::front);
+        firsts.map(|(due, _)| *due).min()
+    }
+
+    /// When a letter is there for a home.
+    pub fn letter_due_ms(&self, home: usize) -> Option<u64> {
+        let first = self.letters.get(home)?.front()?;
+        Some(first.0)
+    }
+}
+
+/// A log thread, and the way to it.
+struct Log {
+    index: usize,
+    mail: DiskMail,
+    thread: LogThread,
+}
+
+/// The log threads of a node: those of logs on disk.
+pub struct Disks {
+    logs: Vec<Log>,
+    /// Virtual milliseconds.
+    pub now_ms: u64,
+    /// The wall clock, in milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+impl Disks {
+    /// Empty disks for all logs that want one.
+    pub fn new(plan: &Plan, random: &mut Prng, saboteur: &dyn Fn() -> Saboteur) -> Disks {
+        let homes = plan.settings.homes_count;
+        let logs = plan.settings.logs.iter().enumerate();
+        let durable = logs.filter(|(_, log)| log.durability == Durability::Disk);
+        let logs = durable.map(|(index, log)| Log {
+            index,
+            mail: DiskMail::new(usize::from(homes), random.fork(), plan.disk, saboteur()),
+            thread: LogThread::new(index as u16, log, homes, random, saboteur()),
+        });
+        Disks {
+            logs: logs.collect(),
+            now_ms: 0,
+            unix_ms: 0,
+        }
+    }
+
+    /// All logs begin. Answers for each which one it is, its epoch, and those before.
+    ///
+    /// # Errors
+    /// What no start may say.
+    pub fn open(
+        &mut self,
+        settings: &Settings,
+    ) -> Result<Vec<(usize, u64, Vec<OlderEpoch>)>, String> {
+        let mut lives = Vec::new();
+        for log in &mut self.logs {
+            let (epoch, older) = log.thread.open(self.unix_ms, settings, &log.mail.faults)?;
+            lives.push((log.index, epoch, older));
+        }
+        Ok(lives)
+    }
+
+    /// The node dies.
+    pub fn crash(&mut self) {
+        for log in &mut self.logs {
+            let requests = log.mail.take_requests(u64::MAX);
+            log.thread
+                .crash(self.now_ms, self.unix_ms, &log.mail.faults, requests);
+            log.mail.crash();
+        }
+    }
+
+    /// No faults from here on.
+    pub fn calm(&mut self) {
+        for log in &mut self.logs {
+            log.mail.faults.calm();
+            log.thread.calm();
+        }
+    }
+
+    /// A home learns what its logs hold.
+    ///
+    /// # Errors
+    /// What no start may say.
+    pub fn restore(
+        &mut self,
+        home: &mut Home,
+        id: u16,
+        memory: &mut dyn Memory,
+    ) -> Result<(), String> {
+        let now_ms = self.unix_ms;
+        let mut logs = self.logs.iter_mut();
+        logs.try_for_each(|log| log.thread.restore(now_ms, home, id, memory))
+    }
+
+    /// A home asks a log.
+    pub fn ask(&mut self, index: u16, home: usize, requests: Vec<DiskRequest>) {
+        let now_ms = self.now_ms;
+        let log = self
+            .logs
+            .iter_mut()
+            .find(|log| log.index == usize::from(index));
+        if let Some(log) = log {
+            for request in requests {
+                log.mail.ask(now_ms, home, request);
+            }
+        }
+    }
+
+    /// What has come for a home.
+    pub fn receive(&mut self, home: usize, posts: &mut Vec<Post>) {
+        for log in &mut self.logs {
+            let letters = log.mail.take_letters(self.now_ms, home);
+            if !letters.is_empty() {
+                posts.push(Post::Disk {
+                    log: log.index as u16,
+                    letters,
+                });
+            }
+        }
+    }
+
+    /// When something has come for a home.
+    pub fn letter_due_ms(&self, home: usize) -> Option<u64> {
+        let dues = self
+            .logs
+            .iter()
+            .filter_map(|log| log.mail.letter_due_ms(home));
+        dues.min()
+    }
+
+    /// How many log threads there are.
+    pub fn len(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.logs.is_empty()
+    }
+
+    /// When a log thread has something to do.
+    pub fn work_due_ms(&self, place: usize) -> Option<u64> {
+        let log = &self.logs[place];
+        let asked = log.mail.request_due_ms();
+        let own = log.thread.wake_at_ms();
+        [asked, own].into_iter().flatten().min()
+    }
+
+    /// A turn of a log thread.
+    pub fn turn(&mut self, place: usize) {
+        let log = &mut self.logs[place];
+        let requests = log.mail.take_requests(self.now_ms);
+        let letters = log
+            .thread
+            .turn(self.now_ms, self.unix_ms, &log.mail.faults, requests);
+        for (home, letter) in letters {
+            log.mail.answer(self.now_ms, usize::from(home), letter);
+        }
+    }
+
+    /// Whether bits of a log's disk were flipped.
+    pub fn is_flipped(&self) -> bool {
+        self.logs.iter().any(|log| log.thread.is_flipped())
+    }
+
+    /// Everything that crossed, folded.
+    pub fn hash(&self) -> u64 {
+        let hashes = self.logs.iter().map(|log| log.mail.hash);
+        hashes.fold(0, fold)
+    }
+
+    /// What all disks have come through.
+    pub fn worn(&self) -> impl Iterator<Item = Worn> {
+        self.logs.iter().map(|log| log.thread.worn())
+    }
+
+    /// How often the planted bug struck.
+    pub fn strikes(&self) -> u32 {
+        let strikes = |log: &Log| log.mail.saboteur.strikes + log.thread.strikes();
+        self.logs.iter().map(strikes).sum()
+    }
+}

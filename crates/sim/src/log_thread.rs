@@ -1,0 +1,446 @@
+//! One log thread over a disk that keeps only what was synced, and what happens to it when its node dies.
+
+use crate::faults::DiskFaults;
+use crate::mutation::Saboteur;
+use broker::disk::{DiskLetter, DiskRequest};
+use broker::home::{Home, HomeOutputs};
+use broker::settings::{LogSettings, OlderEpoch, Settings};
+use log::Memory;
+use log::store::hostile::{HostileDisk, HostileFile};
+use log::store::{Disk, DiskError, Recovered, Store, StoreSettings};
+use node::logs::{LogTime, LogWorker};
+use node::restore::Restoration;
+use std::cell::RefCell;
+use std::rc::Rc;
+use stdx::chunk::Slice;
+use stdx::hash::Seed;
+use stdx::prng::Prng;
+
+/// The hostile disk, and lies about it.
+pub struct SimDisk {
+    disk: HostileDisk,
+    saboteur: Rc<RefCell<Saboteur>>,
+}
+
+impl Disk for SimDisk {
+    type File = HostileFile;
+
+    fn create(&mut self, name: &str) -> Result<HostileFile, DiskError> {
+        self.disk.create(name)
+    }
+
+    fn open(&mut self, name: &str) -> Result<HostileFile, DiskError> {
+        self.disk.open(name)
+    }
+
+    fn list(&mut self) -> Result<Vec<String>, DiskError> {
+        self.disk.list()
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.disk.rename(from, to)
+    }
+
+    fn len(&mut self, file: &mut HostileFile) -> Result<u64, DiskError> {
+        self.disk.len(file)
+    }
+
+    fn write_at(
+        &mut self,
+        file: &mut HostileFile,
+        position: u64,
+        bytes: &[u8],
+    ) -> Result<(), DiskError> {
+        self.disk.write_at(file, position, bytes)
+    }
+
+    fn read_at(
+        &mut self,
+        file: &mut HostileFile,
+        position: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, DiskError> {
+        self.disk.read_at(file, position, bytes)
+    }
+
+    fn sync(&mut self, file: &mut HostileFile) -> Result<(), DiskError> {
+        match self.saboteur.borrow_mut().skips_sync() {
+            true => Ok(()),
+            false => self.disk.sync(file),
+        }
+    }
+
+    fn sync_directory(&mut self) -> Result<(), DiskError> {
+        self.disk.sync_directory()
+    }
+}
+
+/// What a log's disk has come through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Worn {
+    /// Starts that cut a torn tail.
+    pub torn: u64,
+    /// Starts that found damage.
+    pub damaged: u64,
+    /// Starts that died in the middle.
+    pub died: u64,
+    /// Bits flipped in what was synced.
+    pub flips: u64,
+    /// Batches refused.
+    pub refused: u64,
+    /// Reads answered.
+    pub answers: u64,
+    /// Segments dropped.
+    pub dropped: u64,
+    /// Batches made durable.
+    pub batches: u64,
+    /// Reads that found damage.
+    pub damaged_reads: u64,
+}
+
+/// See the module.
+pub struct LogThread {
+    disk: HostileDisk,
+    worker: Option<LogWorker<SimDisk>>,
+    restorations: Vec<Restoration>,
+    has_more: bool,
+    saboteur: Rc<RefCell<Saboteur>>,
+    random: Prng,
+    settings: LogSettings,
+    index: u16,
+    homes: u16,
+    new_epoch: u64,
+    recovered: Option<Recovered>,
+    full_until_ms: u64,
+    /// The disk has been damaged since it was last opened.
+    is_flipped: bool,
+    /// What it has come through, without the present worker.
+    worn: Worn,
+}
+
+impl LogThread {
+    /// An empty disk.
+    pub fn new(
+        index: u16,
+        settings: &LogSettings,
+        homes: u16,
+        random: &mut Prng,
+        saboteur: Saboteur,
+    ) -> LogThread {
+        LogThread {
+            disk: HostileDisk::new(random.next_u64()),
+            worker: None,
+            restorations: Vec::new(),
+            has_more: false,
+            saboteur: Rc::new(RefCell::new(saboteur)),
+            random: random.fork(),
+            new_epoch: settings.epoch,
+            settings: settings.clone(),
+            index,
+            homes,
+            recovered: None,
+            full_until_ms: 0,
+            is_flipped: false,
+            worn: Worn::default(),
+        }
+    }
+
+    /// The log begins, or begins again; dies in the middle of that now and then. Answers its epoch, and those before it.
+    ///
+    /// # Errors
+    /// What no start may say.
+    pub fn open(
+        &mut self,
+        now_ms: u64,
+        settings: &Settings,
+        faults: &DiskFaults,
+    ) -> Result<(u64, Vec<OlderEpoch>), String> {
+        let before = self.recovered.take();
+        // A start needs room for a segment's head.
+        self.disk.set_capacity(None);
+        self.full_until_ms = 0;
+        let mut deaths = if before.is_some() {
+            self.random.below(3)
+        } else {
+            0
+        };
+        loop {
+            self.new_epoch += 1;
+            let dies = deaths > 0;
+            if dies {
+                deaths -= 1;
+                self.disk.stop_after(self.random.below(60) as u32);
+            }
+            let store_settings = StoreSettings {
+                partitions_count: self.settings.partitions_count,
+                segment_bytes: self.settings.segment_bytes.into(),
+                bytes_max: self.settings.log_bytes_max,
+                age_max_ms: self.settings.age_max_ms,
+                new_epoch: self.new_epoch,
+                hash_seed: Seed(1, 2),
+            };
+            let disk = SimDisk {
+                disk: self.disk.clone(),
+                saboteur: self.saboteur.clone(),
+            };
+            let opened = Store::open(disk, store_settings, now_ms)
+                .map_err(|error| error.to_string())
+                .and_then(|(store, recovered)| {
+                    let mut worker = LogWorker::new(store, settings, self.index);
+                    let store = worker.store_mut();
+                    let found = Restoration::read(store, &recovered, settings, self.index);
+                    let found = found.map_err(|error| error.to_string())?;
+                    Ok((worker, found, recovered))
+                });
+            // What fails fails this start; the next one is a new process.
+            self.disk.stop_faults();
+            match opened {
+                Ok((worker, restorations, recovered)) => {
+                    self.note_opened(before.as_ref(), &recovered)?;
+                    (self.worker, self.restorations) = (Some(worker), restorations);
+                    let older = recovered.older.iter().map(|older| OlderEpoch {
+                        epoch: older.epoch,
+                        valid_below: older.valid_below.clone(),
+                    });
+                    let lives = (recovered.epoch, older.collect());
+                    self.recovered = Some(recovered);
+                    return Ok(lives);
+                }
+                Err(error) if !dies => return Err(format!("a log does not open: {error}")),
+                Err(_) => {
+                    self.worn.died += 1;
+                    self.lose_power_or_process(faults);
+                }
+            }
+        }
+    }
+
+    fn note_opened(&mut self, before: Option<&Recovered>, found: &Recovered) -> Result<(), String> {
+        self.worn.torn += u64::from(found.torn_bytes > 0);
+        self.worn.damaged += u64::from(!found.damages.is_empty());
+        let Some(before) = before else {
+            return Ok(());
+        };
+        if found.epoch != before.epoch && !self.is_flipped {
+            return Err(format!(
+                "the log has epoch {} and had {}, and nothing was damaged: {found:?}",
+                found.epoch, before.epoch
+            ));
+        }
+        if found.is_new {
+            return Err("the log is gone".into());
+        }
+        Ok(())
+    }
+
+    fn lose_power_or_process(&mut self, faults: &DiskFaults) {
+        match self.random.chance(faults.power) {
+            true => self.disk.crash(),
+            false => self.disk.kill(),
+        }
+    }
+
+    /// The node dies, in the middle of what the log thread does.
+    pub fn crash(
+        &mut self,
+        now_ms: u64,
+        unix_ms: u64,
+        faults: &DiskFaults,
+        requests: Vec<(u16, DiskRequest)>,
+    ) {
+        if self.random.chance(0.5) {
+            self.disk.stop_after(self.random.below(6) as u32);
+            self.turn(now_ms, unix_ms, &DiskFaults::default(), requests);
+        }
+        self.worn = self.worn();
+        self.worker = None;
+        self.has_more = false;
+        self.lose_power_or_process(faults);
+        if self.random.chance(faults.flip) {
+            self.flip();
+        }
+        if self.saboteur.borrow_mut().forgets_last_batch() {
+            self.cut_tail();
+        }
+    }
+
+    fn flip(&mut self) {
+        let names = self.disk.names();
+        if names.is_empty() {
+            return;
+        }
+        let name = &names[self.random.below(names.len() as u64) as usize];
+        // Nothing proves of the last batch that it had been synced: damage there cannot be told from a torn tail.
+        let mut segments = names.iter().rev().filter(|name| name.ends_with(".log"));
+        let length = match segments.by_ref().take(2).any(|newest| newest == name) {
+            true => 0,
+            false => self.disk.bytes_of(name).map_or(0, |bytes| bytes.len()),
+        };
+        if length > 0 {
+            let byte = self.random.below(length as u64);
+            self.disk.flip_bit(name, byte, self.random.below(8) as u8);
+            self.worn.flips += 1;
+            self.is_flipped = true;
+        }
+    }
+
+    fn cut_tail(&mut self) {
+        let segments = self.disk.names();
+        if let Some(name) = segments.iter().rfind(|name| name.ends_with(".log"))
+            && let Some(bytes) = self.disk.bytes_of(name)
+        {
+            self.disk
+                .put(name, &bytes[..bytes.len().saturating_sub(40)]);
+        }
+    }
+
+    /// Whether bits of it were flipped.
+    pub fn is_flipped(&self) -> bool {
+        self.is_flipped
+    }
+
+    /// No faults from here on.
+    pub fn calm(&mut self) {
+        self.disk.stop_faults();
+        self.disk.set_capacity(None);
+        self.full_until_ms = 0;
+    }
+
+    fn strike(&mut self, now_ms: u64, faults: &DiskFaults) {
+        if self.random.chance(faults.fail_sync) {
+            self.disk.fail_syncs(self.random.between(1, 3) as u32);
+        }
+        if self.random.chance(faults.fail_write) {
+            let error = [DiskError::NoSpace, DiskError::Io(5)][self.random.below(2) as usize];
+            self.disk
+                .fail_writes(self.random.between(1, 3) as u32, error);
+        }
+        if self.random.chance(faults.fail_read) {
+            self.disk.fail_reads(self.random.between(1, 3) as u32);
+        }
+        if self.full_until_ms > 0 && self.full_until_ms <= now_ms {
+            self.disk.set_capacity(None);
+            self.full_until_ms = 0;
+        } else if self.random.chance(faults.full) {
+            self.disk
+                .set_capacity(Some(self.disk.bytes() + self.random.below(2_000)));
+            self.full_until_ms = now_ms + self.random.between(1, faults.full_ms_max);
+        }
+    }
+
+    /// When it wants a turn though nobody asks.
+    pub fn wake_at_ms(&self) -> Option<u64> {
+        match self.has_more {
+            true => Some(0),
+            false => self.worker.as_ref().map(LogWorker::next_deadline_ms),
+        }
+    }
+
+    /// One turn.
+    pub fn turn(
+        &mut self,
+        now_ms: u64,
+        unix_ms: u64,
+        faults: &DiskFaults,
+        requests: Vec<(u16, DiskRequest)>,
+    ) -> Vec<(u16, DiskLetter)> {
+        self.strike(now_ms, faults);
+        let mut letters = Vec::new();
+        if let Some(worker) = &mut self.worker {
+            for (home, request) in requests {
+                worker.take(home, vec![request]);
+            }
+            let time = LogTime {
+                monotonic_us: now_ms * 1_000,
+                unix_ms,
+            };
+            self.has_more = worker.turn(&mut || time, &mut letters);
+        }
+        letters
+    }
+
+    /// A home learns what the log holds.
+    ///
+    /// # Errors
+    /// What no start may say.
+    pub fn restore(
+        &mut self,
+        now_ms: u64,
+        home: &mut Home,
+        id: u16,
+        memory: &mut dyn Memory,
+    ) -> Result<(), String> {
+        if self.saboteur.borrow().restores() {
+            self.restore_badly(now_ms, home, id, memory);
+            return Ok(());
+        }
+        let restoration = self
+            .restorations
+            .get_mut(usize::from(id))
+            .map(std::mem::take);
+        let restored = restoration.map_or(Ok(()), |found| found.restore(now_ms, home, memory));
+        restored.map_err(|code| format!("home {id} was not restored: {code:?}"))
+    }
+
+    /// The same with a bug in it.
+    fn restore_badly(&mut self, now_ms: u64, home: &mut Home, id: u16, memory: &mut dyn Memory) {
+        let (Some(recovered), Some(worker)) = (&self.recovered, &mut self.worker) else {
+            return;
+        };
+        let out = &mut HomeOutputs::new(0);
+        let store = worker.store_mut();
+        let first = self.settings.first_partition;
+        let homes = u32::from(self.homes);
+        let own = |partition: u32| (partition + first) % homes == u32::from(id);
+        let mut saboteur = self.saboteur.borrow_mut();
+        for (partition, floor) in (0..).zip(&recovered.floors) {
+            home.restore_floor(partition + first, *floor);
+        }
+        let _ = store.topics(&mut |partition, name, last| {
+            if own(partition) {
+                let _ = home.restore_topic(partition + first, name, last);
+            }
+        });
+        let _ = store.retained(&mut |partition, name, record| {
+            if own(partition) {
+                let record = Slice::copy_of(record.bytes());
+                let _ = home.restore_retained(partition + first, name, &record);
+            }
+        });
+        let cache_bytes = self.settings.cache_bytes;
+        let _ = store.recent(cache_bytes, &mut |partition, name, record| {
+            if own(partition) && !saboteur.skips_recovered() {
+                let record = saboteur.on_recovered(&record);
+                let place = partition + first;
+                let _ = home.restore_record(now_ms, place, name, &record, memory, out);
+            }
+        });
+        for (partition, head) in (0..).zip(&recovered.heads) {
+            let head = saboteur.lowers_head(*head);
+            home.restore_head(partition + first, head);
+        }
+    }
+
+    /// What it has come through.
+    pub fn worn(&self) -> Worn {
+        let mut worn = self.worn;
+        if let Some(worker) = &self.worker {
+            let counted = worker.statistics();
+            worn.refused += counted.batches_failed;
+            worn.answers += counted.reads;
+            worn.dropped += counted.segments_dropped;
+            worn.batches += counted.batches;
+            worn.damaged_reads += counted.reads_damaged;
+        }
+        worn
+    }
+
+    /// How often the planted bug struck.
+    pub fn strikes(&self) -> u32 {
+        self.saboteur.borrow().strikes
+    }
+}

@@ -1,0 +1,120 @@
+//! How a world is run, and what a run gave.
+
+use crate::mutation::Mutation;
+use crate::oracle::Failure;
+use crate::plan::Scale;
+
+/// What a run of one world gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Folded from all that crossed network and mailboxes: the same seed gives the same.
+    pub hash: u64,
+    /// What went wrong first.
+    pub failure: Option<Failure>,
+    /// The last doings of the client concerned.
+    pub notes: Vec<String>,
+    /// Messages judged.
+    pub deliveries: u64,
+    /// Publications.
+    pub publications: u64,
+    /// Announced holes judged.
+    pub holes: u64,
+    /// Turns of all reactors.
+    pub turns: u64,
+    /// Letters and requests that crossed mailboxes.
+    pub posts: u64,
+    /// How often the planted bug struck.
+    pub strikes: u32,
+    /// What came about, so that a sweep shows what it reached.
+    pub reached: Reached,
+}
+
+/// Sums of the node's counters, to see what a sweep exercised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reached {
+    /// Subscriptions that fell behind the ring.
+    pub lagging: u64,
+    /// Pages read.
+    pub pages: u64,
+    /// Streams out of credit.
+    pub streams_lagged: u64,
+    /// Streams that lost records to eviction.
+    pub stream_gaps: u64,
+    /// Segments evicted.
+    pub evicted_segments: u64,
+    /// Topics forgotten.
+    pub forgotten: u64,
+    /// Refusals of homes.
+    pub refused: u64,
+    /// Messages for filters left out.
+    pub skipped: u64,
+    /// Connections closed for being slow.
+    pub slow_closed: u64,
+    /// Nodes that were killed.
+    pub crashes: u64,
+    /// New epochs of logs after a crash.
+    pub new_epochs: u64,
+    /// Acknowledgements of what the log had already.
+    pub duplicates: u64,
+    /// Times that a log thread refused what a home had sent.
+    pub batches_refused: u64,
+    /// Questions answered from disk.
+    pub disk_answers: u64,
+    /// Starts that cut a torn tail.
+    pub torn_tails: u64,
+    /// Starts that found damage.
+    pub damaged_starts: u64,
+    /// Starts of logs that died in the middle.
+    pub starts_that_died: u64,
+    /// Bits flipped in what had been synced.
+    pub flips: u64,
+    /// Segments dropped from disks.
+    pub dropped_segments: u64,
+    /// Batches made durable.
+    pub batches: u64,
+    /// Reads that found damage.
+    pub damaged_reads: u64,
+}
+
+impl std::ops::AddAssign for Reached {
+    fn add_assign(&mut self, other: Reached) {
+        self.lagging += other.lagging;
+        self.pages += other.pages;
+        self.streams_lagged += other.streams_lagged;
+        self.stream_gaps += other.stream_gaps;
+        self.evicted_segments += other.evicted_segments;
+        self.forgotten += other.forgotten;
+        self.refused += other.refused;
+        self.skipped += other.skipped;
+        self.slow_closed += other.slow_closed;
+        self.crashes += other.crashes;
+        self.new_epochs += other.new_epochs;
+        self.duplicates += other.duplicates;
+        self.batches_refused += other.batches_refused;
+        self.disk_answers += other.disk_answers;
+        self.torn_tails += other.torn_tails;
+        self.damaged_starts += other.damaged_starts;
+        self.starts_that_died += other.starts_that_died;
+        self.flips += other.flips;
+        self.dropped_segments += other.dropped_segments;
+        self.batches += other.batches;
+        self.damaged_reads += other.damaged_reads;
+    }
+}
+
+/// How to run a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// How large.
+    pub scale: Scale,
+    /// A planted bug.
+    pub mutation: Option<Mutation>,
+    /// Keep the clients' doings as text.
+    pub tracing: bool,
+    /// Filters also where a log is on disk: what fails there is open (`docs/reliability.md`).
+    pub filters_on_disk: bool,
+    /// Whose doings are wanted, instead of those of the client that a failure concerns.
+    pub client: Option<usize>,
+}
