@@ -540,7 +540,7 @@ impl NativeClient {
                         .oracle
                         .refused(context.plan, source, publication, Refusal::Final);
                 }
-                None if request == 0 && !context.plan.lossless => {}
+                None if request == 0 && (is_unavailable || !context.plan.lossless) => {}
                 _ => context
                     .oracle
                     .fail(id, format!("request {request}: {}", error.message)),
