@@ -55,6 +55,8 @@ impl<D: Disk> Store<D> {
             ..settings
         };
         let mut files = Files::new(disk);
+        // A start that died may have given a segment its name and not made that durable; what it has is trusted below.
+        files.disk.sync_directory()?;
         let found = find_segments(&mut files)?;
         check_partitions(&found, settings.partitions_count)?;
         let (mut store, mut findings) = load(files, settings, &found, false)?;
