@@ -83,6 +83,50 @@ fn dropped_before_the_answer() {
     );
 }
 
+/// The disk drops a page's range between its question and the answer, and memory has moved on: the page begins where the
+/// disk begins now.
+#[test]
+fn a_page_of_history_that_is_dropped_before_the_answer() {
+    check(
+        small(),
+        "
+        pub a one
+            append g0 a 1<0 one
+        pub a two
+            append g0 a 2<1 two
+        pub a three
+            append g0 a 3<2 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        history a 7:1
+            ask start a newest 1000 through 7 after 1
+        answer
+            ask page a 1..4
+        pub a eight
+            append g0 a 8<7 eight
+        pub a nine
+            append g0 a 9<8 nine
+        pub a ten
+            append g0 a 10<9 ten
+        commit 9
+        drop-below 6
+        answer
+            ask start a newest 1000 through 10 after 1
+        answer
+            ask page a 5..7
+        answer
+            e0 history head 10 gap 1..5 Evicted [6<5 six, 7<6 seven, 8<7 eight, 9<8 nine, 10<9 ten]
+        ",
+    );
+}
+
 /// A topic is forgotten while its requests are parked, and there is no room for it any more.
 #[test]
 fn parked_and_forgotten() {

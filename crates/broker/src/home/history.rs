@@ -163,6 +163,15 @@ impl Home {
         known: Known,
     ) -> Result<Contents, Box<Asking>> {
         let after = beyond.unwrap_or(0);
+        let floor = self.partitions[place.local as usize].disk_floor;
+        let known = match known {
+            // All that was asked for has been dropped since, and what follows it may have left memory: the history has
+            // another beginning. The floor has risen above what was asked for, so this is not for ever.
+            Known::Page(asked, page) if page.records.is_empty() && asked.through < floor => {
+                Known::Nothing
+            }
+            known => known,
+        };
         let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
         place.oldest = match &known {
             Known::Start(oldest) => at_least(*oldest, served.oldest),

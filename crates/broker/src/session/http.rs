@@ -625,9 +625,11 @@ pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage) {
         out.push(b'}');
         last = Some(view.offset());
     }
-    // With nothing more to come, everything up to the head is known; going back, the last record is the place.
-    let offset = match last {
-        Some(last) if page.more || page.reverse => last,
+    // With nothing more to come, everything up to the head is known; going back, the last record is the place. A page of
+    // nothing but damage is settled up to there.
+    let offset = match (last, &page.gap) {
+        (Some(last), _) if page.more || page.reverse => last,
+        (None, Some(gap)) if page.more => gap.to,
         _ => page.head,
     };
     let cursor = Position {
