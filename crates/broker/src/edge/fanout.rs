@@ -141,6 +141,12 @@ impl Edge {
             self.push_place(index, place);
         } else {
             self.refund_replay_credit(subscription);
+            let slot = &self.slots[index];
+            if slot.protocol == Protocol::Events && !slot.is(flag::RAW) {
+                // Writing the event has moved the stream's cursor to it; events of other topics must not carry that.
+                let lag_from = self.subscriptions[subscription].lag_from();
+                self.stream_lagged(index, subscription, lag_from);
+            }
         }
     }
 
