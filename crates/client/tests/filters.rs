@@ -8,8 +8,9 @@ use client::{
 };
 use support::{Conversation, EPOCH, Node, exchange_all};
 use wire::native::{
-    Attributes, Beginning, CaughtUp, Gap, NamedMessage, PartitionBeginning, PartitionEpoch,
-    Retained, ServerFrame, SkipReason, Skipped, Subscribed, SubscribedTo,
+    Attributes, Beginning, CaughtUp, ErrorCode, ErrorFrame, Gap, NamedMessage, PartitionBeginning,
+    PartitionEpoch, Reference, Retained, ServerFrame, SkipReason, Skipped, Subscribed,
+    SubscribedTo,
 };
 
 fn at(offset: u64) -> Position {
@@ -249,6 +250,100 @@ fn a_server_without_positions_is_subscribed_live() {
     );
 }
 
+fn begin(world: &mut World, id: SubscriptionId, partitions: &[(u32, u64, bool)]) {
+    let partitions: Vec<PartitionBeginning> = partitions
+        .iter()
+        .map(|(partition, through, replaying)| PartitionBeginning {
+            partition: *partition,
+            beginning: Beginning {
+                through: at(*through),
+                replaying: *replaying,
+                continued: *replaying,
+            },
+        })
+        .collect();
+    let to = SubscribedTo::Filter(partitions.as_slice().into());
+    let frame = Subscribed {
+        subscription: id.0,
+        to,
+    };
+    world.conversation.send(&ServerFrame::Subscribed(frame));
+}
+
+fn message(world: &mut World, partition: u32, offset: u64, to: Option<SubscriptionId>) {
+    let frame = NamedMessage {
+        topic: "a/b",
+        partition,
+        position: at(offset),
+        prev: offset - 1,
+        retained: Retained::No,
+        subscription: to.map(|id| id.0),
+        attributes: Attributes::default(),
+        payload: b"x",
+    };
+    world.conversation.send(&ServerFrame::NamedMessage(frame));
+}
+
+/// A message without an address belongs to the filters that hold. One that the server has ended, or not begun yet, gets it
+/// by its replay.
+#[test]
+fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
+    let mut world = World::connected();
+    let (first, second) = (world.subscribe("a/#"), world.subscribe("+/b"));
+    // The node does not get it: the answers are written here.
+    world.session.written(world.session.output().len());
+    let cursors = |world: &World| {
+        let offset = |id| world.session.cursors(id)[0].position.offset;
+        (offset(first), offset(second))
+    };
+    begin(&mut world, first, &[(0, 10, false)]);
+    begin(&mut world, second, &[(0, 10, false)]);
+    message(&mut world, 0, 11, None);
+    let reference = Reference::Subscription(first.0);
+    let error = ErrorFrame::new(reference, ErrorCode::LogUnavailable);
+    world.conversation.send(&ServerFrame::Error(error));
+    message(&mut world, 0, 12, None);
+    assert_eq!(
+        world.told(),
+        [
+            "subscribed 1 false",
+            "subscribed 2 false",
+            "message 1 [2] 0 11",
+            "message 2 [] 0 12",
+        ]
+    );
+    assert_eq!(cursors(&world), (11, 12));
+    // The same before the second holds, as after a return.
+    let mut world = World::connected();
+    let resumed = |world: &mut World, filter: &str| {
+        let options = SubscribeOptions {
+            cursors: vec![PartitionPosition {
+                partition: 0,
+                position: at(12),
+            }],
+            ..SubscribeOptions::default()
+        };
+        world.session.subscribe(filter, Start::Live, &options)
+    };
+    resumed(&mut world, "a/#").unwrap();
+    resumed(&mut world, "+/b").unwrap();
+    world.session.written(world.session.output().len());
+    begin(&mut world, first, &[(0, 12, false)]);
+    message(&mut world, 0, 13, None);
+    begin(&mut world, second, &[(0, 12, true)]);
+    message(&mut world, 0, 13, Some(second));
+    assert_eq!(
+        world.told(),
+        [
+            "subscribed 1 false",
+            "message 1 [] 0 13",
+            "subscribed 2 true",
+            "message 2 [] 0 13",
+        ]
+    );
+    assert_eq!(cursors(&world), (13, 13));
+}
+
 /// Two filters of one connection; one of them lags in partition 1, whose messages then have addresses.
 #[test]
 fn partitions_and_addresses_are_told_apart() {
@@ -256,38 +351,6 @@ fn partitions_and_addresses_are_told_apart() {
     let (first, second) = (world.subscribe("a/#"), world.subscribe("+/b"));
     // The node does not get it: the answers are written here.
     world.session.written(world.session.output().len());
-    let begin = |world: &mut World, id: SubscriptionId, partitions: &[(u32, u64, bool)]| {
-        let partitions: Vec<PartitionBeginning> = partitions
-            .iter()
-            .map(|(partition, through, replaying)| PartitionBeginning {
-                partition: *partition,
-                beginning: Beginning {
-                    through: at(*through),
-                    replaying: *replaying,
-                    continued: *replaying,
-                },
-            })
-            .collect();
-        let to = SubscribedTo::Filter(partitions.as_slice().into());
-        let frame = Subscribed {
-            subscription: id.0,
-            to,
-        };
-        world.conversation.send(&ServerFrame::Subscribed(frame));
-    };
-    let message = |world: &mut World, partition: u32, offset: u64, to: Option<SubscriptionId>| {
-        let frame = NamedMessage {
-            topic: "a/b",
-            partition,
-            position: at(offset),
-            prev: offset - 1,
-            retained: Retained::No,
-            subscription: to.map(|id| id.0),
-            attributes: Attributes::default(),
-            payload: b"x",
-        };
-        world.conversation.send(&ServerFrame::NamedMessage(frame));
-    };
     begin(&mut world, first, &[(0, 10, false), (1, 10, false)]);
     begin(&mut world, second, &[(0, 10, false), (1, 10, false)]);
     assert_eq!(world.told(), ["subscribed 1 false", "subscribed 2 false"]);

@@ -154,12 +154,15 @@ impl Subscriptions {
         self.by_id.keys().eq(ids)
     }
 
-    /// The filters with wildcards that match `topic`, in the order of asking.
+    /// The filters with wildcards that hold and match `topic`, in the order of asking. What comes without an address while
+    /// one does not hold is for others: taken as its own it would move its cursor over messages that it still gets.
     pub(super) fn matching(&self, topic: &str) -> Vec<u32> {
         self.by_id
             .iter()
             .filter(|(_, subscription)| {
-                is_wild(&subscription.filter) && filter_matches(&subscription.filter, topic)
+                subscription.is_granted
+                    && is_wild(&subscription.filter)
+                    && filter_matches(&subscription.filter, topic)
             })
             .map(|(id, _)| *id)
             .collect()
