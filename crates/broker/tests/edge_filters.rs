@@ -565,6 +565,88 @@ fn a_stream_lags() {
     );
 }
 
+/// A log that cannot be read ends the stream, with all of its filters and topics; it comes back with what it has.
+#[test]
+fn a_stream_whose_log_cannot_be_read() {
+    check_with(
+        four_partitions,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 0 x/1 one
+        b: publish 0 y two
+        c: connect
+        reads fail
+        c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.start {\"topic\":\"z\",\"position\":\"7:0\",\"complete\":true}
+            c: id -,-,7:0/7:...
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
+            c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
+            c: event crore.error {\"topic\":\"+/1\",\"code\":\"log_unavailable\",\"detail\":\"the log cannot take publications now\"}
+            c: closed
+        count subscriptions filters
+            subscriptions 0 filters 0
+        reads go
+        c: connect
+        c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.start {\"topic\":\"z\",\"position\":\"7:0\",\"complete\":true}
+            c: id -,-,7:0/7:...
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
+            c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
+            c: event id -,-,7:0/7:1... {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
+            c: event crore.caught_up id -,-,7:0/7:2... {}
+        ",
+    );
+}
+
+/// What is queued for a stream that ends is sent, or nothing behind what is not: each event carries all cursors.
+#[test]
+fn a_stream_that_ends_behind_a_full_socket() {
+    check_with(
+        |settings| {
+            four_partitions(settings);
+            settings.limits.ring_bytes = 1;
+            settings.limits.page_bytes = 1;
+            settings.limits.outbox_len_max = 4;
+        },
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 z
+            a: subscribed 1 through 7:0
+        c: connect
+        c: GET /events?topic=x/%23
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
+            c: id -/7:...
+        c: block
+        b: flood x/2 1..5
+        homes stop 1
+        c: open
+        c: block
+        b: publish 0 x/1 x*5000
+        b: publish 0 x/6 six
+        reads fail
+        homes go
+        b: flood z 1..15 size 2000
+            a: message 1 2..16: 15 in order
+        c: open
+            c: event crore.error {\"topic\":\"x/#\",\"code\":\"log_unavailable\",\"detail\":\"the log cannot take publications now\"}
+            c: closed
+        ",
+    );
+}
+
 #[test]
 fn streams_that_are_too_wide() {
     check(

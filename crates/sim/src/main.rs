@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--filters-on-disk]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going]"
             );
             return ExitCode::from(2);
         }
@@ -36,7 +36,6 @@ struct Arguments {
     scale: Scale,
     mutations: Option<u64>,
     keep_going: bool,
-    filters_on_disk: bool,
     client: Option<usize>,
 }
 
@@ -49,7 +48,6 @@ impl Arguments {
             scale: Scale::Small,
             mutations: None,
             keep_going: false,
-            filters_on_disk: false,
             client: None,
         };
         while let Some(word) = words.next() {
@@ -65,7 +63,6 @@ impl Arguments {
                 "--mutations" => arguments.mutations = Some(number()?),
                 "--client" => arguments.client = Some(number()? as usize),
                 "--trace" => arguments.tracing = true,
-                "--filters-on-disk" => arguments.filters_on_disk = true,
                 "--big" => arguments.scale = Scale::Big,
                 "--keep-going" => arguments.keep_going = true,
                 _ => return Err(format!("unknown: {word}")),
@@ -80,7 +77,6 @@ impl Arguments {
             tracing: self.tracing,
             mutation: None,
             client: self.client,
-            filters_on_disk: self.filters_on_disk,
         }
     }
 }

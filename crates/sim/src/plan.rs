@@ -62,8 +62,6 @@ pub struct Plan {
     pub mail: MailFaults,
     /// Of clients.
     pub client: ClientFaults,
-    /// Clients subscribe to filters.
-    pub has_filters: bool,
     /// Of disks.
     pub disk: DiskFaults,
     /// When the node dies, rising.
@@ -136,7 +134,6 @@ impl Plan {
             net: NetFaults::draw(&mut random),
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
-            has_filters: kind == Kind::Memory,
             disk: DiskFaults::draw(&mut random),
             crashes: Crash::draw(
                 &mut random,

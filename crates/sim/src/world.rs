@@ -119,7 +119,6 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 impl World {
     fn new(seed: u64, options: Options) -> World {
         let mut plan = Plan::draw(seed, options.scale, options.mutation);
-        plan.has_filters |= options.filters_on_disk;
         let mut random = Prng::new(seed ^ 0x0051_6d00);
         let edges = usize::from(plan.settings.edges_count);
         let network = Rc::new(RefCell::new(Network::new(

@@ -389,7 +389,10 @@ impl Edge {
                     offset,
                 } => match self.find_plain(index, home, topic) {
                     // It has ended: of what is left of it, all goes, so that no hole shows.
-                    None => false,
+                    None => {
+                        broken |= is_composite;
+                        false
+                    }
                     Some(subscription) => {
                         let lag_from = self.subscriptions[subscription].lag_from();
                         if drop && offset <= lag_from {
@@ -429,10 +432,10 @@ impl Edge {
                     let drop = drop || dropped.contains_key(&partition);
                     if drop {
                         dropped.entry(partition).or_default();
+                        broken |= is_composite;
                         // One that has ended goes on to the frame that says so, or ends here.
                         if let Some(subscription) = self.live_subscription(subscription) {
                             self.lag_filter(subscription, partition, after);
-                            broken = is_composite;
                             if is_paid {
                                 self.refund_replay_credit(subscription);
                             }

@@ -304,7 +304,10 @@ impl Edge {
 
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let number = self.subscription_client(subscription);
-        if let Some(State::Events(events)) = self.state(index) {
+        // A log that could not be read ends the stream: the client comes back with the cursor that it has. If the stream went
+        // on without what it was reading, nobody would tell the client what is missing.
+        let ends = refusal.code == ErrorCode::LogUnavailable;
+        if !ends && let Some(State::Events(events)) = self.state(index) {
             events.cursor.refuse(number as usize);
         }
         let mut data = Vec::from(&b"{\"topic\":"[..]);
@@ -319,10 +322,9 @@ impl Edge {
         append_json_string(&mut data, refusal.code.text());
         data.push(b'}');
         self.send_event(index, "crore.error", None, &data);
-        // A raw stream without its topic has no purpose; the client comes back after its delay.
-        if self.slots[index].is(flag::RAW) {
-            self.slots[index].set(flag::CLOSING);
-            self.touch(index);
+        // A raw stream without its topic has no purpose either; the client comes back after its delay.
+        if ends || self.slots[index].is(flag::RAW) {
+            self.close(index);
         }
     }
 

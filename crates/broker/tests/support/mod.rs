@@ -24,6 +24,7 @@
 //! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
 //! | `time +60s` | time passes, second by second |
 //! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
+//! | `reads fail`, `reads go` | homes answer pages as if their disk could not be read |
 //! | `restart [2 1]` | another node in place of this one, with these keys for tickets |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |

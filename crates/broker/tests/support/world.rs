@@ -4,7 +4,7 @@ use super::client::Client;
 use super::request;
 use broker::edge::{Edge, EdgeStatistics, Now, Written};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
-use broker::mail::{Letter, Request};
+use broker::mail::{Code, Letter, Request};
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +47,8 @@ pub struct World<'a> {
     sockets: BTreeMap<String, Socket>,
     homes_stopped: Vec<usize>,
     letters_stopped: bool,
+    /// Homes answer pages as if their disk could not be read.
+    reads_fail: bool,
 }
 
 /// The threads of a node that begins.
@@ -85,6 +87,7 @@ impl<'a> World<'a> {
             sockets: BTreeMap::new(),
             homes_stopped: Vec::new(),
             letters_stopped: false,
+            reads_fail: false,
         }
     }
 
@@ -139,6 +142,7 @@ impl<'a> World<'a> {
             ["homes", "stop", home] => self.homes_stopped = vec![home.parse().unwrap()],
             ["homes", "go"] => self.homes_stopped.clear(),
             ["letters", what] => self.letters_stopped = what == "stop",
+            ["reads", what] => self.reads_fail = what == "fail",
             ["drain", window_ms] => {
                 for shard in &mut self.shards {
                     shard.edge.drain(window_ms.parse().unwrap());
@@ -378,6 +382,17 @@ impl<'a> World<'a> {
         };
         let is_busy = !requests.is_empty();
         while let Some((from, request)) = requests.pop_front() {
+            if let Request::Read { subscription, .. } | Request::ReadFilter { subscription, .. } =
+                &request
+                && self.reads_fail
+            {
+                let letter = Letter::Refused {
+                    subscription: *subscription,
+                    code: Code::LogUnavailable,
+                };
+                out.letters[usize::from(from)].push(letter);
+                continue;
+            }
             home.handle(now_ms, from, request, memory, out);
         }
         let more = home.pump(now_ms, memory, out);

@@ -134,9 +134,6 @@ impl NativeClient {
     }
 
     pub(super) fn subscribe_filter(&mut self, context: &mut Context<'_>) {
-        if !context.plan.has_filters {
-            return;
-        }
         let filter = self.peer.random.below(context.plan.filters.len() as u64) as usize;
         if self.wide.values().any(|wide| wide.filter == filter) {
             return;

@@ -546,6 +546,15 @@ impl NativeClient {
                     .fail(id, format!("request {request}: {}", error.message)),
             },
             Reference::Subscription(number) => {
+                if self.wide.contains_key(&number) {
+                    let may_end = is_unavailable && context.plan.disk.fail_read > 0.0;
+                    return match may_end {
+                        true => self.on_filter_ended(context, number),
+                        false => context
+                            .oracle
+                            .fail(id, format!("filter {number}: {}", error.message)),
+                    };
+                }
                 let Some(plain) = self.plain.get_mut(&number) else {
                     // CREDIT for what has ended in the meantime.
                     return;
@@ -579,6 +588,25 @@ impl NativeClient {
             Reference::Connection => context
                 .oracle
                 .fail(id, format!("connection: {}", error.message)),
+        }
+    }
+}
+
+impl NativeClient {
+    /// The log could not be read for a filter: it is asked for again from its cursors, here or on another connection.
+    fn on_filter_ended(&mut self, context: &mut Context<'_>, number: u32) {
+        let Some(wide) = self.wide.get_mut(&number) else {
+            return;
+        };
+        wide.is_told = false;
+        if wide.stage == Stage::Ending {
+            wide.finish(context.oracle);
+            self.wide.remove(&number);
+        } else if self.peer.random.chance(0.7) {
+            self.ask_wide(context, number);
+        } else {
+            self.peer.leave(context, false);
+            self.lost(context);
         }
     }
 }

@@ -113,8 +113,6 @@ pub struct Options {
     pub mutation: Option<Mutation>,
     /// Keep the clients' doings as text.
     pub tracing: bool,
-    /// Filters also where a log is on disk: what fails there is open (`docs/reliability.md`).
-    pub filters_on_disk: bool,
     /// Whose doings are wanted, instead of those of the client that a failure concerns.
     pub client: Option<usize>,
 }
