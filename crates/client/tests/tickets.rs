@@ -212,3 +212,47 @@ fn nobody_asks_in_vain() {
     assert!(ping_at_ms > 10_000, "{ping_at_ms}");
     assert_eq!(world.told().0, [1]);
 }
+
+/// What was granted while the ticket was made is not in it: WELCOME's number says so.
+#[test]
+fn a_ticket_that_lacks_a_subscription_is_not_believed() {
+    let mut world = World::new(Settings::default());
+    world.node.ticket_lifetime_s = None;
+    world.reconnect(0);
+    world.subscribe("t");
+    let ticket = world.conversation.ticket(&mut world.node);
+    world.subscribe("u");
+    world.conversation.go_away_with(10, &[], Some(&ticket));
+    world.exchange();
+    world.told();
+    world.node.publish("u", b"missed");
+    world.reconnect(1_500);
+    assert!(world.conversation.cursors.is_some(), "it was presented");
+    let (granted, messages) = world.told();
+    assert!(granted.contains(&1) && granted.contains(&2), "{granted:?}");
+    assert_eq!(messages, [(2, 3)]);
+}
+
+/// With a cursor left out, a gap before the ticket's own would take the session's newer one back.
+#[test]
+fn no_ticket_with_more_cursors_than_fit() {
+    let mut world = World::new(Settings::default());
+    for number in 0..1_501 {
+        world.subscribe(&format!("t/{number}"));
+    }
+    world.wait();
+    assert_eq!(world.node.tickets.len(), 1);
+    world.told();
+    world.reconnect(2_000);
+    assert_eq!(world.conversation.cursors, None);
+    assert_eq!(world.told().0.len(), 1_501);
+}
+
+#[test]
+fn a_token_is_not_printed() {
+    let settings = Settings {
+        token: Some("secret".into()),
+        ..Settings::default()
+    };
+    assert!(!format!("{settings:?}").contains("secret"));
+}

@@ -2,13 +2,15 @@
 //!
 //! Place: the session's interface. Pure data.
 
+use std::fmt;
+
 use wire::native::{
     IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, PartitionPosition, Policy, Position,
     Producer, TOPIC_BYTES_MAX,
 };
 
 /// How a session behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The bearer token.
     pub token: Option<String>,
@@ -31,6 +33,25 @@ pub struct Settings {
     pub tickets: bool,
     /// How long handshake and welcome may take, in milliseconds.
     pub handshake_timeout_ms: u64,
+}
+
+impl fmt::Debug for Settings {
+    /// Without the token: settings are printed, and a token is a secret.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Settings")
+            .field("token", &self.token.as_ref().map(|_| ".."))
+            .field("name", &self.name)
+            .field("ping_interval_s", &self.ping_interval_s)
+            .field("message_bytes_max", &self.message_bytes_max)
+            .field("inflight_max", &self.inflight_max)
+            .field("producer_id", &self.producer_id)
+            .field("producer_sequence", &self.producer_sequence)
+            .field("kept_bytes_max", &self.kept_bytes_max)
+            .field("tickets", &self.tickets)
+            .field("handshake_timeout_ms", &self.handshake_timeout_ms)
+            .finish()
+    }
 }
 
 impl Default for Settings {

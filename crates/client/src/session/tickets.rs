@@ -104,8 +104,11 @@ impl Session {
                     }),
             );
         }
-        // What does not fit is served from the ticket's own, and dropped as settled before.
-        cursors.truncate(CURSORS_MAX);
+        // One that does not fit would be served from the ticket's own; if that is beyond what the log still has, the gap
+        // would take our newer cursor back, and messages would be handed on twice.
+        if cursors.len() > CURSORS_MAX {
+            return None;
+        }
         let bytes = held.bytes.clone();
         self.tickets.was_presented = true;
         Some((bytes, cursors))
@@ -128,8 +131,15 @@ impl Session {
         if !self.tickets.was_presented {
             return;
         }
-        if welcome.resumed.is_some() {
+        if let Some(count) = welcome.resumed {
             self.counters.resumptions += 1;
+            let covers = self.tickets.held.as_ref().map(|held| &held.covers);
+            let covers = covers.filter(|covers| covers.len() != count as usize);
+            if let Some(covers) = covers {
+                // Some were granted while it was made and are not in it. Those that are will be refused as held already.
+                let ids: Vec<u32> = covers.iter().copied().collect();
+                self.send_subscribe(&ids);
+            }
             return;
         }
         if let Some(refused) = self.tickets.held.take() {
