@@ -370,6 +370,48 @@ fn filters() {
     );
 }
 
+/// A filter that is to be refused rather than to begin behind a gap is so in its ticket too.
+#[test]
+fn a_filter_that_fails_on_a_gap() {
+    check_with(
+        with_tickets,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 x/# fail-on-gap, 2 y/+
+            a: subscribed 1 filter
+            a: subscribed 2 filter
+        b: publish 0 x/1 one
+            a: named x/1 1<0 one
+        a: ticket 9
+            a: ticket 9 until 1060000 ms
+        a: reset
+        b: publish 0 x/1 two
+        a: connect ws
+            a: 101 crore.v1
+        a: hello kept
+            a: welcome ping 60s resumed 2
+            a: subscribed 1 filter, 0 through 7:1 continued replaying
+            a: subscribed 2 filter, 0 through 7:1 continued replaying
+            a: named x/1 2<1 two for 1
+            a: caught-up 1 partition 0 through 2
+            a: caught-up 2 partition 0 through 2
+        restart
+        a: connect ws
+            a: 101 crore.v1
+        a: hello kept
+            a: welcome ping 60s resumed 2
+            a: error subscription 1 position_unavailable
+            a: subscribed 2 filter
+            a: gap 2 partition 0 0..0 BeyondHead
+        ",
+    );
+}
+
 /// In the middle of a filter's replay.
 #[test]
 fn a_filter_that_is_behind() {

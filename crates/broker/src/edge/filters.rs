@@ -43,8 +43,11 @@ impl Edge {
         since: &[PartitionCursor],
         fail_on_gap: bool,
     ) -> Option<u32> {
-        let subscription =
-            self.insert_subscription(index, client, 0, Kind::Filter, LagPolicy::Replay);
+        let kind = match fail_on_gap {
+            true => Kind::FilterWithoutGap,
+            false => Kind::Filter,
+        };
+        let subscription = self.insert_subscription(index, client, 0, kind, LagPolicy::Replay);
         let limits = &self.settings.limits;
         if filter.levels_count() > limits.filter_levels_max as usize {
             let limit = u64::from(limits.filter_levels_max);

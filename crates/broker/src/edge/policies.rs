@@ -48,6 +48,7 @@ impl Terms {
             Kind::Plain => 0,
             Kind::PlainWithoutGap => 1,
             Kind::Filter => 2,
+            Kind::FilterWithoutGap => 3,
         };
         let policy = match policy {
             LagPolicy::Replay => 0,
@@ -62,7 +63,8 @@ impl Terms {
         match self.0 & 3 {
             0 => Kind::Plain,
             1 => Kind::PlainWithoutGap,
-            _ => Kind::Filter,
+            2 => Kind::Filter,
+            _ => Kind::FilterWithoutGap,
         }
     }
 
@@ -134,7 +136,8 @@ impl Edge {
     /// Its policy, and whether it is to be refused rather than to begin behind a gap.
     pub(crate) fn subscription_terms(&self, subscription: u32) -> (LagPolicy, bool) {
         let terms = &self.subscriptions[subscription].terms;
-        (terms.policy(), terms.kind() == Kind::PlainWithoutGap)
+        let fails_on_gap = matches!(terms.kind(), Kind::PlainWithoutGap | Kind::FilterWithoutGap);
+        (terms.policy(), fails_on_gap)
     }
 
     /// What holds for a plain subscription that is to be read from the log.

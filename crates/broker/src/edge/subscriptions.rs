@@ -60,15 +60,17 @@ pub(crate) enum Kind {
     Plain,
     /// To a topic; refused instead.
     PlainWithoutGap,
-    /// To a filter.
+    /// To a filter; a gap is announced.
     Filter,
+    /// To a filter; refused instead.
+    FilterWithoutGap,
 }
 
 const _: () = assert!(size_of::<Subscription>() <= 40);
 
 impl Subscription {
     pub fn is_filter(&self) -> bool {
-        self.terms.kind() == Kind::Filter
+        matches!(self.terms.kind(), Kind::Filter | Kind::FilterWithoutGap)
     }
 
     /// What becomes of it when its client does not keep up.

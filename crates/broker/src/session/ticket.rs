@@ -264,7 +264,7 @@ impl Edge {
         Some(TicketSubscription {
             client: self.subscription_client(subscription),
             filter: self.filter_name(subscription)?.to_owned(),
-            fail_on_gap: false,
+            fail_on_gap: self.subscription_terms(subscription).1,
             policy: None,
             cursor: TicketCursor::Filter(behind.map(at_log).collect()),
         })
