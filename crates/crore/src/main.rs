@@ -13,6 +13,7 @@ mod logging;
 mod process;
 mod signals;
 mod terminal;
+mod ticket_keys;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -116,7 +116,10 @@ impl FileDisk {
 }
 
 /// Makes a directory and those above it, durably.
-fn make_directory(directory: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says.
+pub fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }

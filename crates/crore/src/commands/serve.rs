@@ -10,14 +10,14 @@ use crate::configuration::{self, Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
 use crate::signals::Signal;
-use crate::{process, signals};
+use crate::{process, signals, ticket_keys};
 use anyhow::Context;
 use net::kernel::{nofile_limit, raise_nofile_limit};
-use node::{Node, StartError};
+use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Flags of `serve`.
 #[derive(Debug, clap::Args)]
@@ -65,8 +65,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     for address in &operator_addresses {
         log.announce("listening operators", &[("url", &http_url(*address))]);
     }
-    for notice in &serving.notices {
-        log.write(Level::Warn, notice, &[]);
+    for (level, notice) in &serving.notices {
+        log.write(*level, notice, &[]);
     }
     admin::spawn(operators, serving.operated(&configuration))
         .context("the operators' port cannot be served")?;
@@ -88,7 +88,7 @@ struct Serving {
     connections_max: u64,
     is_draining: Arc<AtomicBool>,
     addresses: Vec<SocketAddr>,
-    notices: Vec<String>,
+    notices: Vec<ticket_keys::Notice>,
 }
 
 impl Serving {
@@ -136,14 +136,35 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
             }
         }
     }
+    let mut notices = keys_of_tickets(configuration, &mut options);
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
+    let of_node = node.notices().iter().cloned();
+    notices.extend(of_node.map(|notice| (Level::Warn, notice)));
     Ok(Serving {
         addresses: node.addresses().to_vec(),
-        notices: node.notices().to_vec(),
+        notices,
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
         is_draining: Arc::new(AtomicBool::new(false)),
     })
+}
+
+fn keys_of_tickets(
+    configuration: &Configuration,
+    options: &mut NodeOptions,
+) -> Vec<ticket_keys::Notice> {
+    let now_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis() as u64;
+    let key_age_max_ms = configuration.number("tickets.key_age_max").unwrap_or(0);
+    let data_dir = options.data_dir.as_deref();
+    ticket_keys::provide(
+        &mut options.settings.tickets,
+        data_dir,
+        key_age_max_ms,
+        now_ms,
+    )
 }
 
 /// A log that is not as the configuration says is the configuration's fault.

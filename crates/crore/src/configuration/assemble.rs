@@ -5,13 +5,11 @@ use super::fault::Origin;
 use super::value::Value;
 use broker::filters::FilterTrie;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
+    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
 };
 use broker::topic::Filter;
 use node::NodeOptions;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::Read;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -103,27 +101,16 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
     }
 }
 
+/// Without keys in the configuration there are none yet: `ticket_keys` gives some.
 fn tickets(configuration: &Configuration) -> TicketSettings {
-    let mut keys = match &configuration.get("tickets.keys").0 {
-        Value::Keys(keys) => keys.clone(),
-        _ => Vec::new(),
-    };
-    if keys.is_empty() {
-        keys.extend(random_secret().map(TicketKey::new));
-    }
     TicketSettings {
-        keys,
+        keys: match &configuration.get("tickets.keys").0 {
+            Value::Keys(keys) => keys.clone(),
+            _ => Vec::new(),
+        },
         lifetime_ms: number_u64(configuration, "tickets.lifetime"),
         not_before_ms: number_u64(configuration, "tickets.revoked_before"),
     }
-}
-
-/// From the kernel. Without it no tickets are issued: none is better than one that can be guessed.
-fn random_secret() -> Option<[u8; 32]> {
-    let mut secret = [0; 32];
-    let mut source = File::open("/dev/urandom").ok()?;
-    source.read_exact(&mut secret).ok()?;
-    Some(secret)
 }
 
 fn logs(configuration: &Configuration) -> Vec<LogSettings> {

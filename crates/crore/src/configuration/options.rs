@@ -285,7 +285,13 @@ pub const OPTIONS: &[OptionSpec] = &[
         "tickets.keys",
         Kind::Keys,
         "",
-        "The first signs, all are believed: put a new one in front, take the old one away when its tickets have expired. Without any: a random one for each start.",
+        "The first signs, all are believed: put a new one in front, take the old one away when its tickets have expired. Without any, the node keeps its own in ticket.keys in node.data_dir; without a data directory too, a random one for each start.",
+    ),
+    option(
+        "tickets.key_age_max",
+        seconds(1, 3_650 * DAY_S),
+        "30d",
+        "Of the keys in ticket.keys: a start at which the newest is older makes a new one sign.",
     ),
     option(
         "tickets.lifetime",

@@ -1,0 +1,318 @@
+//! A small client of the native protocol, written after `spec/protocol.md` and on nothing of the server's.
+//!
+//! It sends what a test says and returns what comes, frame by frame; what a client should make of that, the test judges.
+
+use std::collections::BTreeMap;
+
+use crate::raw::Raw;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Native {
+    raw: Raw,
+    /// Subscriptions by the aliases of their topics.
+    aliases: BTreeMap<u64, u64>,
+}
+
+/// What the server says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// The session holds.
+    Welcome {
+        /// Subscriptions of the ticket that was accepted.
+        resumed: Option<u64>,
+        /// Seconds for which tickets hold; none where none are issued.
+        ticket_lifetime_s: Option<u64>,
+    },
+    /// A subscription holds.
+    Subscribed {
+        /// The client's number.
+        subscription: u64,
+        /// Of a filter: at least one partition is listed, and all of them are.
+        continued: bool,
+        /// A replay follows; of a filter: in so many partitions.
+        replaying: usize,
+    },
+    /// A message, of a topic or for filters.
+    Message {
+        /// The client's number; none for all filters that match.
+        subscription: Option<u64>,
+        /// Only for filters.
+        topic: Option<String>,
+        /// The partition; only for filters.
+        partition: Option<u64>,
+        /// Its epoch; only for filters.
+        epoch: Option<u64>,
+        /// Its place.
+        offset: u64,
+        /// As text.
+        payload: String,
+    },
+    /// A replay is over.
+    CaughtUp(u64),
+    /// Messages that can no longer be had.
+    Gap {
+        /// The client's number.
+        subscription: u64,
+        /// As the protocol numbers it.
+        reason: u64,
+    },
+    /// Something is refused.
+    Error {
+        /// 0 the connection, 1 a request, 2 a subscription.
+        reference: u64,
+        /// Its number.
+        id: u64,
+        /// As in `spec/codes.md`.
+        code: u64,
+        /// It may be otherwise later.
+        temporary: bool,
+    },
+    /// To leave, perhaps with a ticket.
+    GoAway(Option<Vec<u8>>),
+    /// The ticket that was asked for.
+    Ticket(Vec<u8>),
+    /// The connection is closed with this code.
+    Closed(u16),
+}
+
+/// How a subscription begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// The client's number.
+    pub subscription: u64,
+    /// A topic or a filter.
+    pub filter: &'a str,
+    /// To be refused rather than to begin behind a gap.
+    pub fail_on_gap: bool,
+}
+
+/// A cursor that is newer than the ticket's: subscription, partition of a filter, epoch, offset.
+pub type NewerCursor = (u64, Option<u64>, u64, u64);
+
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+
+impl Native {
+    /// Connects, and says HELLO with a ticket or without; answers WELCOME's frame.
+    pub fn connect(address: &str, ticket: Option<(&[u8], &[NewerCursor])>) -> (Native, Frame) {
+        let mut native = Native {
+            raw: Raw::web_socket(address, "/crore", "crore.v1"),
+            aliases: BTreeMap::new(),
+        };
+        let mut hello = vec![0x01, 0x00, 1, 0];
+        if let Some((bytes, cursors)) = ticket {
+            hello[1] = 0x80;
+            hello.push(if cursors.is_empty() { 1 } else { 2 });
+            write_option(&mut hello, 3, bytes);
+            if !cursors.is_empty() {
+                let mut value = Vec::new();
+                for &(subscription, partition, epoch, offset) in cursors {
+                    let partition = partition.map_or(0, |partition| partition + 1);
+                    for number in [subscription, partition, epoch, offset] {
+                        write_varint(&mut value, number);
+                    }
+                }
+                write_option(&mut hello, 17, &value);
+            }
+        }
+        native.raw.send_frame(BINARY, &hello);
+        let welcome = native.next();
+        assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
+        (native, welcome)
+    }
+
+    /// Subscribes to topics and filters, live, in one frame.
+    pub fn subscribe(&mut self, items: &[Item<'_>]) {
+        let mut frame = vec![0x02, 0x00];
+        write_varint(&mut frame, items.len() as u64);
+        for item in items {
+            write_varint(&mut frame, item.subscription);
+            frame.push(u8::from(item.fail_on_gap));
+            write_varint(&mut frame, item.filter.len() as u64);
+            frame.extend_from_slice(item.filter.as_bytes());
+            frame.push(0);
+        }
+        self.raw.send_frame(BINARY, &frame);
+    }
+
+    /// Asks for a ticket.
+    pub fn ask_ticket(&mut self) {
+        self.raw.send_frame(BINARY, &[0x0a, 0x00, 9]);
+    }
+
+    /// The next frame; pings are answered and left out.
+    pub fn next(&mut self) -> Frame {
+        loop {
+            let (opcode, bytes) = self.raw.read_frame();
+            match opcode {
+                BINARY => {}
+                CLOSE => return Frame::Closed(u16::from_be_bytes([bytes[0], bytes[1]])),
+                _ => continue,
+            }
+            match bytes[0] {
+                0x07 => {
+                    let mut pong = bytes;
+                    pong[0] = 0x08;
+                    self.raw.send_frame(BINARY, &pong);
+                }
+                _ => return self.decode(&bytes),
+            }
+        }
+    }
+
+    fn decode(&mut self, bytes: &[u8]) -> Frame {
+        let mut reader = Reader(bytes);
+        let (kind, flags) = (reader.byte(), reader.byte());
+        match kind {
+            0x81 => {
+                reader.skip(1 + 8);
+                (0..5).for_each(|_| _ = reader.varint());
+                let options = reader.options(flags);
+                let number = |key| options.get(&key).map(|value| Reader(value).varint());
+                Frame::Welcome {
+                    resumed: number(12),
+                    ticket_lifetime_s: number(14),
+                }
+            }
+            0x82 => self.subscribed(flags, &mut reader),
+            0x84 => {
+                let (alias, offset, _) = (reader.varint(), reader.varint(), reader.varint());
+                reader.options(flags);
+                Frame::Message {
+                    subscription: Some(self.aliases[&alias]),
+                    topic: None,
+                    partition: None,
+                    epoch: None,
+                    offset,
+                    payload: text(reader.0),
+                }
+            }
+            0x85 => {
+                let topic = text(reader.bytes());
+                let (partition, epoch) = (reader.varint(), reader.varint());
+                let (offset, _) = (reader.varint(), reader.varint());
+                let options = reader.options(flags);
+                Frame::Message {
+                    subscription: options.get(&10).map(|value| Reader(value).varint()),
+                    topic: Some(topic),
+                    partition: Some(partition),
+                    epoch: Some(epoch),
+                    offset,
+                    payload: text(reader.0),
+                }
+            }
+            0x86 => Frame::CaughtUp(reader.varint()),
+            0x87 => {
+                let subscription = reader.varint();
+                (0..3 + (flags & 1)).for_each(|_| _ = reader.varint());
+                Frame::Gap {
+                    subscription,
+                    reason: u64::from(reader.byte()),
+                }
+            }
+            0x8b => Frame::Error {
+                reference: u64::from(reader.byte()),
+                id: reader.varint(),
+                code: reader.varint(),
+                temporary: flags & 1 != 0,
+            },
+            0x8c => {
+                let _ = (reader.varint(), reader.varint());
+                Frame::GoAway(reader.options(flags).remove(&8).map(<[u8]>::to_vec))
+            }
+            0x8e => {
+                let _ = (reader.varint(), reader.varint());
+                Frame::Ticket(reader.bytes().to_vec())
+            }
+            _ => panic!("an unexpected frame: {bytes:02x?}"),
+        }
+    }
+
+    fn subscribed(&mut self, flags: u8, reader: &mut Reader<'_>) -> Frame {
+        let subscription = reader.varint();
+        if flags & 1 == 0 {
+            self.aliases.insert(reader.varint(), subscription);
+            return Frame::Subscribed {
+                subscription,
+                continued: flags & 4 != 0,
+                replaying: usize::from(flags & 2 != 0),
+            };
+        }
+        reader.options(flags);
+        let partitions: Vec<u8> = (0..reader.varint())
+            .map(|_| {
+                let flags = reader.byte();
+                (0..3).for_each(|_| _ = reader.varint());
+                reader.options(flags);
+                flags
+            })
+            .collect();
+        Frame::Subscribed {
+            subscription,
+            continued: !partitions.is_empty() && partitions.iter().all(|flags| flags & 4 != 0),
+            replaying: partitions.iter().filter(|flags| *flags & 2 != 0).count(),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text was published")
+}
+
+fn write_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn write_option(out: &mut Vec<u8>, key: u64, value: &[u8]) {
+    write_varint(out, key);
+    write_varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> u8 {
+        let (&byte, rest) = self.0.split_first().expect("the frame is not over");
+        self.0 = rest;
+        byte
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.0 = &self.0[count..];
+    }
+
+    fn varint(&mut self) -> u64 {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte();
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return number;
+            }
+        }
+        panic!("a number of more than 64 bits");
+    }
+
+    fn bytes(&mut self) -> &'a [u8] {
+        let length = self.varint() as usize;
+        let (bytes, rest) = self.0.split_at(length);
+        self.0 = rest;
+        bytes
+    }
+
+    /// The options by key; of one that is repeated the last.
+    fn options(&mut self, flags: u8) -> BTreeMap<u64, &'a [u8]> {
+        match flags & 0x80 {
+            0 => BTreeMap::new(),
+            _ => (0..self.varint())
+                .map(|_| (self.varint(), self.bytes()))
+                .collect(),
+        }
+    }
+}
