@@ -117,7 +117,7 @@ impl Native {
             }
         }
         native.raw.send_frame(BINARY, &hello);
-        let welcome = native.next();
+        let welcome = native.next_frame();
         assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
         (native, welcome)
     }
@@ -142,7 +142,7 @@ impl Native {
     }
 
     /// The next frame; pings are answered and left out.
-    pub fn next(&mut self) -> Frame {
+    pub fn next_frame(&mut self) -> Frame {
         loop {
             let (opcode, bytes) = self.raw.read_frame();
             match opcode {

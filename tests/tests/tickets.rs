@@ -103,7 +103,7 @@ impl Seen {
     /// Reads messages until there are so many; nothing else may come but that replays are over.
     fn read(&mut self, client: &mut Native, count: usize) {
         while self.count() < count {
-            if let Some(other) = self.take(client.next()) {
+            if let Some(other) = self.take(client.next_frame()) {
                 assert!(matches!(other, Frame::CaughtUp(_)), "{other:?}");
             }
         }
@@ -122,7 +122,7 @@ fn subscribed(server: &Server) -> (Native, Seen) {
     };
     client.subscribe(&items());
     for _ in items() {
-        let answer = client.next();
+        let answer = client.next_frame();
         assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
     }
     publish_round(server, "first");
@@ -133,7 +133,7 @@ fn subscribed(server: &Server) -> (Native, Seen) {
 
 fn ticket_of(client: &mut Native) -> Vec<u8> {
     client.ask_ticket();
-    match client.next() {
+    match client.next_frame() {
         Frame::Ticket(bytes) => bytes,
         other => panic!("{other:?}"),
     }
@@ -156,7 +156,7 @@ fn resume(
     let mut seen = Seen::default();
     let (mut granted, mut to_catch_up) = (0, 0);
     while granted < 4 || to_catch_up > 0 || seen.count() < count {
-        match seen.take(client.next()) {
+        match seen.take(client.next_frame()) {
             None => {}
             Some(Frame::Subscribed {
                 continued: true,
@@ -185,9 +185,9 @@ fn check_refused(server: &Server, ticket: &[u8], why: &str) {
         code: TICKET_REFUSED,
         temporary: true,
     };
-    assert_eq!(client.next(), refusal, "{why}");
+    assert_eq!(client.next_frame(), refusal, "{why}");
     client.subscribe(&items()[..1]);
-    let answer = client.next();
+    let answer = client.next_frame();
     assert!(
         matches!(answer, Frame::Subscribed { .. }),
         "{why}: {answer:?}"
@@ -210,11 +210,11 @@ fn a_drain_and_a_restart() {
     let (mut client, seen) = subscribed(&server);
     assert_eq!(seen.received, rounds(&["first"]));
     server.process.signal("TERM");
-    let ticket = match client.next() {
+    let ticket = match client.next_frame() {
         Frame::GoAway(Some(ticket)) => ticket,
         other => panic!("{other:?}"),
     };
-    assert_eq!(client.next(), Frame::Closed(GOING_AWAY));
+    assert_eq!(client.next_frame(), Frame::Closed(GOING_AWAY));
     drop(client);
     server.end().assert_success();
 
@@ -280,7 +280,7 @@ fn a_log_in_memory_is_told_as_a_gap() {
     let (mut client, _) = Native::connect(&server.clients, Some((&ticket, &[])));
     let (mut gaps, mut refused) = (0, 0);
     while gaps + refused < 4 {
-        match client.next() {
+        match client.next_frame() {
             Frame::Subscribed {
                 continued: false, ..
             } => {}
@@ -403,7 +403,7 @@ fn without_a_data_directory() {
     let server = place.start();
     let (mut client, _) = Native::connect(&server.clients, None);
     client.subscribe(&items()[..1]);
-    let _ = client.next();
+    let _ = client.next_frame();
     let ticket = ticket_of(&mut client);
     says(server, "Resume tickets end with this process");
     let server = place.start();
