@@ -35,6 +35,8 @@ struct Findings {
     holes: Vec<Hole>,
     torn_bytes: u64,
     scanned_bytes: u64,
+    /// What the newest segment's head says, or the copy in its index; none without segments, and none if both are damaged.
+    newest_epoch: Option<u64>,
 }
 
 impl<D: Disk> Store<D> {
@@ -61,8 +63,10 @@ impl<D: Disk> Store<D> {
         check_partitions(&found, settings.partitions_count)?;
         let (mut store, mut findings) = load(files, settings, &found, false)?;
         let is_new = store.settle(&mut findings, now_ms)?;
-        // What is carried may be seen only once it is durable.
-        if is_new || store.carry.is_some() {
+        // What is carried may be seen only once it is durable. And the newest head names the epoch that is served, so that
+        // the loss of the file of epochs never makes an older one look like the last.
+        let newest = store.segments.back().map(|last| last.head.epoch);
+        if is_new || store.carry.is_some() || newest != Some(store.epochs.present()) {
             store.begin_segment(now_ms)?;
         }
         store.tidy()?;
@@ -94,25 +98,26 @@ impl<D: Disk> Store<D> {
     /// Finds out the epoch; begins one where acknowledged data may be missing. Whether the log is new.
     fn settle(&mut self, findings: &mut Findings, now_ms: u64) -> Result<bool, OpenError> {
         let partitions_count = self.settings.partitions_count;
+        let is_empty = self.segments.is_empty();
         let first_starts = || vec![1; partitions_count as usize];
-        let epoch_of = |epoch: u64| Epochs {
-            list: vec![Epoch {
+        let epochs_of = |epoch: Option<u64>| Epochs {
+            list: Vec::from_iter(epoch.map(|epoch| Epoch {
                 epoch,
                 started_ms: now_ms,
                 starts: first_starts(),
-            }],
+            })),
             damages: Vec::new(),
         };
-        let newest = self.segments.back().map(|segment| segment.head.epoch);
+        let newest = findings.newest_epoch;
         let found = Epochs::read(&mut self.files, partitions_count)?;
-        if found == EpochsFound::Missing && newest.is_none() && !self.is_read_only {
-            self.epochs = epoch_of(self.settings.new_epoch);
+        if found == EpochsFound::Missing && is_empty && !self.is_read_only {
+            self.epochs = epochs_of(Some(self.settings.new_epoch));
             self.epochs.write(&mut self.files)?;
             return Ok(true);
         }
         let is_in = |epochs: &Epochs| match newest {
             Some(newest) => epochs.list.iter().any(|epoch| epoch.epoch == newest),
-            None => false,
+            None => !is_empty,
         };
         let mut is_lost = true;
         self.epochs = match found {
@@ -128,7 +133,9 @@ impl<D: Disk> Store<D> {
                 is_lost = !is_in(&epochs);
                 epochs
             }
-            _ => epoch_of(newest.unwrap_or(self.settings.new_epoch)),
+            // Positions of the epoch that was served last stay valid. Of those before, and of all if the head that names it
+            // is damaged too, nobody knows what they are worth: they are unknown.
+            _ => epochs_of(newest),
         };
         if is_lost {
             // The file of epochs, or all segments.
@@ -151,9 +158,9 @@ impl<D: Disk> Store<D> {
         if findings.damages.is_empty() || self.is_read_only {
             return Ok(false);
         }
-        let mut starts: Vec<u64> = match newest {
-            Some(_) => self.heads.iter().map(|head| head + 1).collect(),
-            None => first_starts(),
+        let mut starts: Vec<u64> = match is_empty {
+            false => self.heads.iter().map(|head| head + 1).collect(),
+            true => first_starts(),
         };
         for hole in &findings.holes {
             let start = &mut starts[hole.partition as usize];
@@ -171,7 +178,7 @@ impl<D: Disk> Store<D> {
         };
         self.epochs.begin(begun, &findings.damages);
         self.epochs.write(&mut self.files)?;
-        Ok(newest.is_none())
+        Ok(is_empty)
     }
 
     /// Removes what does not belong to the log and writes indexes that had to be made again.
@@ -443,6 +450,10 @@ fn load<D: Disk>(
         store.next_sequence = store.next_sequence.max(sequence.map_or(1, |last| last + 1));
     }
     let chain = chain(found);
+    let newest = chain.last().and_then(|(newest, _)| found.get(newest));
+    findings.newest_epoch = newest
+        .and_then(|newest| newest.head.as_ref())
+        .map(|head| head.epoch);
     for (place, (sequence, missing)) in chain.iter().enumerate() {
         let head_of = |sequence: &u64| found.get(sequence)?.head.as_ref();
         let is_head_whole = found.get(sequence).is_some_and(|found| found.is_whole);
@@ -495,7 +506,7 @@ fn load<D: Disk>(
 }
 
 /// What of the newest segment was certainly synced, and where its last whole batch ends.
-fn find_end(bytes: &[u8], head: &SegmentHead) -> (u64, u64) {
+pub(super) fn find_end(bytes: &[u8], head: &SegmentHead) -> (u64, u64) {
     let (start, sequence) = (head.bytes(), head.sequence);
     let mut proven = start.max(head.begun_bytes.into());
     let (mut end, mut last_damage) = (proven, 0);
