@@ -113,8 +113,8 @@ fn raw_returns() {
         f: GET /topics/news | Accept: text/event-stream | Last-Event-ID: nonsense
             f: 200 close stream
             f: retry 2000
-            f: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":false}
-            f: event crore.gap {\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
+            f: event crore.start {\"position\":\"7:0\",\"complete\":false}
+            f: event crore.gap id 7:0 {\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             f: event id 7:1 1
             f: event id 7:2 2
             f: event id 7:3 3
@@ -124,8 +124,8 @@ fn raw_returns() {
         g: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 6:9
             g: 200 close stream
             g: retry 2000
-            g: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":false}
-            g: event crore.gap {\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
+            g: event crore.start {\"position\":\"7:0\",\"complete\":false}
+            g: event crore.gap id 7:0 {\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             g: event id 7:1 1
             g: event id 7:2 2
             g: event id 7:3 3
@@ -141,8 +141,8 @@ fn raw_returns() {
         i: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 7:1
             i: 200 close stream
             i: retry 2000
-            i: event crore.start id 7:2 {\"position\":\"7:2\",\"complete\":false}
-            i: event crore.gap {\"gap\":{\"from\":1,\"to\":2,\"reason\":\"evicted\"}}
+            i: event crore.start {\"position\":\"7:2\",\"complete\":false}
+            i: event crore.gap id 7:2 {\"gap\":{\"from\":1,\"to\":2,\"reason\":\"evicted\"}}
             i: event id 7:3 3
             i: event id 7:4 4
             i: event crore.caught_up {}
@@ -154,6 +154,35 @@ fn raw_returns() {
             g: event id 7:5 5
             h: event id 7:5 5
             i: event id 7:5 5
+        ",
+    );
+}
+
+/// The id moves with the event that says what is missing, or after it: who leaves in between must be told again.
+#[test]
+fn gaps_come_before_ids() {
+    check_with(
+        |settings| settings.logs[0].age_max_ms = 10_000,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: flood a 1..3
+        time +12s
+        c: connect
+        c: GET /topics/a | Accept: text/event-stream | Last-Event-ID: 7:1
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.start {\"position\":\"7:3\",\"complete\":false}
+            c: event crore.gap id 7:3 {\"gap\":{\"from\":1,\"to\":3,\"reason\":\"evicted\"}}
+        d: connect
+        d: GET /events?topic=a&topic=b | Last-Event-ID: 7:1,3
+            d: 200 close stream
+            d: retry 2000
+            d: event crore.start {\"topic\":\"a\",\"position\":\"7:3\",\"complete\":false}
+            d: event crore.gap {\"topic\":\"a\",\"gap\":{\"from\":1,\"to\":3,\"reason\":\"evicted\"}}
+            d: id 7:3,3
+            d: event crore.start {\"topic\":\"b\",\"position\":\"7:3\",\"complete\":true}
         ",
     );
 }

@@ -551,3 +551,79 @@ fn a_late_start_in_a_composite_stream() {
         ",
     );
 }
+
+/// What settles one topic makes room for itself: messages of another go, and their cursor must not be told with it.
+#[test]
+fn a_mark_that_costs_others_their_place() {
+    check_with(
+        |settings| {
+            settings.edges_count = 2;
+            settings.homes_count = 2;
+            settings.logs[0].partitions_count = 4;
+            (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1); // a ring of 32 KiB
+        },
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        homes stop 1
+        c: connect
+        c: GET /events?topic=x/1&topic=x/2 | Last-Event-ID: 7:0,0
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
+            c: id 7:0,0
+        c: block
+        b: publish 0 x/1 x*6500
+        b: publish 0 x/1 x*6500
+        b: publish 0 x/1 x*6500
+        b: publish 0 x/1 x*6500
+        b: publish 0 x/1 x*6243
+        homes go
+        c: open
+            c: event crore.start {\"topic\":\"x/2\",\"position\":\"7:0\",\"complete\":true}
+            c: event id 7:1,0 6571 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:2,0 6571 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:3,0 6571 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:4,0 6571 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:5,0 6314 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event crore.caught_up {}
+        ",
+    );
+}
+
+/// A message for a filter makes room for itself: earlier ones go, the log brings it again, and other events must not tell
+/// its place.
+#[test]
+fn a_filters_message_that_costs_its_own_their_place() {
+    check_with(
+        |settings| (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1), // a ring of 32 KiB
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        c: connect
+        c: GET /events?topic=a&topic=x/%23
+            c: 200 close stream
+            c: retry 2000
+            c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
+            c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
+            c: id 7:0,-/7:
+        c: block
+        b: publish 0 x/1 x*8000
+        b: publish 0 x/1 x*8000
+        b: publish 0 x/1 x*8000
+        b: publish 0 x/1 x*8000
+        b: publish 0 x/1 x*8000
+        b: publish 0 a hi
+        c: open
+            c: event id 7:6,-/7: {\"topic\":\"a\",\"position\":\"7:6\",\"offset\":6,\"time_ms\":1000000,\"data\":\"hi\"}
+            c: event id 7:6,-/7:1 8071 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:6,-/7:2 8071 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:6,-/7:3 8071 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:6,-/7:4 8071 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event id 7:6,-/7:5 8071 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+            c: event crore.caught_up id 7:6,-/7:6 {}
+        ",
+    );
+}

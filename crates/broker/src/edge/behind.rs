@@ -487,21 +487,39 @@ impl Edge {
         let origin = self.origin_of(subscription, partition, after, false);
         let place = self.enter(&[bytes], Slice::empty(), origin);
         // If making room for it has cost others their place, the pages that bring those again will say it anew.
-        if !self.is_behind_at(subscription, partition, after) {
+        if self.behind_at(subscription, partition, after).is_none() {
             self.push_place(index, place);
         }
     }
 
-    /// Whether the subscription has to be read again from a place at or before this one.
-    pub(super) fn is_behind_at(
+    /// The same of an event of a stream, which `append` writes; it may move the stream's cursor, and takes it back if it is
+    /// not sent.
+    pub(crate) fn send_filter_mark_with(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        after: u64,
+        append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
+    ) {
+        let index = self.subscriptions[subscription].connection;
+        let origin = self.origin_of(subscription, partition, after, false);
+        let place = self.enter_event(origin, append);
+        match self.behind_at(subscription, partition, after) {
+            None => self.push_place(index, place),
+            Some(behind) => self.stream_filters_at(index, partition, behind),
+        }
+    }
+
+    /// Where the subscription has to be read again from, if that is at or before this place.
+    pub(super) fn behind_at(
         &self,
         subscription: u32,
         partition: PartitionId,
         after: u64,
-    ) -> bool {
+    ) -> Option<u64> {
         let (index, member) = self.member_of(subscription);
-        let cursor = self.behind.cursors.get(&(index, member, partition));
-        cursor.is_some_and(|cursor| cursor.after <= after)
+        let cursor = self.behind.cursors.get(&(index, member, partition))?;
+        (cursor.after <= after).then_some(cursor.after)
     }
 
     /// Of a frame for one subscription to filters. A stream has them all as one.

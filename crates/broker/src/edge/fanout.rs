@@ -161,7 +161,7 @@ impl Edge {
 
     /// Puts an event of a composite stream into the ring. It carries a cursor; if making room for it has cost messages their
     /// place, cursors have gone back and it is written again, or a client that returns with it would miss them.
-    fn enter_event(
+    pub(super) fn enter_event(
         &mut self,
         origin: Origin,
         append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
@@ -422,10 +422,15 @@ impl Edge {
             }),
         };
         // Making room for the frame may have cost earlier ones their place: then the log brings this one too.
-        if !self.is_behind_at(subscription, partition, after) {
-            self.push_place(index, place);
-        } else if is_paid {
-            self.refund_replay_credit(subscription);
+        match self.behind_at(subscription, partition, after) {
+            None => self.push_place(index, place),
+            Some(behind) => {
+                if is_paid {
+                    self.refund_replay_credit(subscription);
+                }
+                // Writing an event has moved the stream's cursor to it; other events must not carry that.
+                self.stream_filters_at(index, partition, behind);
+            }
         }
     }
 }

@@ -65,6 +65,31 @@ impl Edge {
         }
     }
 
+    /// The same of an event of a stream, which `append` writes; it moves the stream's cursor, and takes it back if it is not sent.
+    pub(crate) fn send_mark_with(
+        &mut self,
+        subscription: u32,
+        prev: u64,
+        offset: u64,
+        append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
+    ) {
+        let index = self.subscription_connection(subscription);
+        let (home, topic) = self.subscription_topic(subscription);
+        let origin = Origin::Plain {
+            home,
+            index: topic,
+            prev,
+            offset,
+        };
+        let place = self.enter_event(origin, append);
+        let lag_from = self.subscriptions[subscription].lag_from();
+        if offset <= lag_from {
+            self.push_place(index, place);
+        } else {
+            self.stream_lagged(index, subscription, lag_from);
+        }
+    }
+
     /// Puts a frame into the ring; what must make room for it is dealt with first.
     pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
         let len = parts.iter().map(|part| part.len()).sum();

@@ -188,43 +188,61 @@ impl Edge {
                 grant.position
             ),
         );
-        if self.slots[index].is(flag::RAW) {
-            let id = grant.position.to_string();
-            self.send_event(index, "crore.start", Some(&id), &data);
-        } else {
-            // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it. Nor
-            // is there one before all topics have begun: with a part of it a client would come back as a stranger.
-            // It comes behind the event that says what is missing before it.
-            self.send_event(index, "crore.start", None, &data);
-            // A replay tells it with its first event.
-            if !grant.replaying
-                && let Some(id) = self.stream_cursor(index)
-            {
-                self.send_id(subscription, &id, grant.position.offset);
-            }
-        }
+        let is_raw = self.slots[index].is(flag::RAW);
+        // The stream's id moves only with the event that says what is missing before it.
+        let id = (is_raw && complete).then(|| grant.position.to_string());
+        self.send_event(index, "crore.start", id.as_deref(), &data);
         if let Some(gap) = grant.gap {
             self.statistics.gaps += 1;
-            self.events_gap(index, subscription, gap);
+            let id = is_raw.then(|| grant.position.to_string());
+            self.send_gap_event(index, subscription, gap, id.as_deref());
+        }
+        // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it. Nor is
+        // there one before all topics have begun: with a part of it a client would come back as a stranger.
+        // A replay tells it with its first event.
+        if !is_raw && !grant.replaying {
+            self.send_id(subscription, grant.position);
         }
         if let Some(record) = retained {
             self.deliver_retained(subscription, &record);
             // Its own position must not stay the last one that the client has seen.
-            self.set_stream_cursor(index, number, grant.position);
-            let id = match self.slots[index].is(flag::RAW) {
-                true => Some(grant.position.to_string()),
-                false => self.stream_cursor(index),
-            };
-            if let Some(id) = id {
-                self.send_id(subscription, &id, grant.position.offset);
-            }
+            self.send_id(subscription, grant.position);
         }
     }
 
-    /// Tells a cursor without an event. It gives way with the messages before it.
-    fn send_id(&mut self, subscription: u32, id: &str, offset: u64) {
-        let bytes = id_event(id);
-        self.send_mark(subscription, offset, offset, &bytes);
+    /// Tells a topic's position without an event. It gives way with the messages before it.
+    fn send_id(&mut self, subscription: u32, position: Position) {
+        if self.stream_id(subscription, position).is_some() {
+            let settled = (position.offset, position.offset);
+            self.send_stream_mark(subscription, settled, position, &id_event);
+        }
+    }
+
+    /// Queues an event that settles a topic after `from` up to `through`, and moves the stream's cursor to `position`. It gives
+    /// way with the messages before it, and then takes the cursor back; written again where making room has taken back that
+    /// of other topics.
+    fn send_stream_mark(
+        &mut self,
+        subscription: u32,
+        (from, through): (u64, u64),
+        position: Position,
+        event: &dyn Fn(Option<&str>) -> Vec<u8>,
+    ) {
+        self.send_mark_with(subscription, from, through, &mut |edge, out| {
+            let id = edge.stream_id(subscription, position);
+            out.extend_from_slice(&event(id.as_deref()));
+        });
+    }
+
+    /// Moves the stream's cursor, and says the id that events have from here: of a raw stream its topic's position.
+    fn stream_id(&mut self, subscription: u32, position: Position) -> Option<String> {
+        let index = self.subscription_connection(subscription);
+        if self.slots[index].is(flag::RAW) {
+            return Some(position.to_string());
+        }
+        let number = self.subscription_client(subscription);
+        self.set_stream_cursor(index, number, position);
+        self.stream_cursor(index)
     }
 
     pub(super) fn events_subscribed_filters(
@@ -256,13 +274,15 @@ impl Edge {
             }
         }
         // Behind what says what is missing before it. A replay tells it with its first event.
-        if let (Some(&first), Some(beginning), Some(id)) = (
+        if let (Some(&first), Some(beginning), Some(_)) = (
             subscriptions.first(),
             beginnings.iter().find(|beginning| !beginning.is_replaying),
             self.stream_cursor(index),
         ) {
-            let bytes = id_event(&id);
-            self.send_filter_mark(first, beginning.partition, beginning.through, &bytes);
+            let (partition, through) = (beginning.partition, beginning.through);
+            self.send_filter_mark_with(first, partition, through, &mut |edge, out| {
+                out.extend_from_slice(&id_event(edge.stream_cursor(index).as_deref()));
+            });
         }
     }
 
@@ -273,9 +293,10 @@ impl Edge {
         partition: PartitionId,
         gap: Gap,
     ) {
-        self.stream_filters_at(index, partition, gap.to);
-        let bytes = filter_gap_event(partition, &gap);
-        self.send_filter_mark(subscription, partition, gap.from, &bytes);
+        self.send_filter_mark_with(subscription, partition, gap.from, &mut |edge, out| {
+            edge.stream_filters_at(index, partition, gap.to);
+            out.extend_from_slice(&filter_gap_event(partition, &gap));
+        });
     }
 
     /// Told when the last partition has caught up.
@@ -290,9 +311,11 @@ impl Edge {
         if self.is_stream_behind(index) {
             return;
         }
-        let id = self.stream_cursor(index);
-        let bytes = caught_up_event(id.as_deref());
-        self.send_filter_mark(subscription, partition, through, &bytes);
+        self.send_filter_mark_with(subscription, partition, through, &mut |edge, out| {
+            edge.stream_filters_at(index, partition, through);
+            let id = edge.stream_cursor(index);
+            out.extend_from_slice(&caught_up_event(id.as_deref()));
+        });
     }
 
     /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.
@@ -329,33 +352,24 @@ impl Edge {
     }
 
     pub(super) fn events_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
+        self.send_gap_event(index, subscription, gap, None);
+    }
+
+    fn send_gap_event(&mut self, index: u32, subscription: u32, gap: Gap, id: Option<&str>) {
         let number = self.subscription_client(subscription);
         let mut data = self.event_about(index, number);
         data.extend_from_slice(b"\"gap\":");
         json::append_gap(&mut data, &gap);
         data.push(b'}');
-        self.send_event(index, "crore.gap", None, &data);
+        self.send_event(index, "crore.gap", id, &data);
     }
 
-    pub(super) fn events_caught_up(
-        &mut self,
-        index: u32,
-        subscription: u32,
-        told: u64,
-        through: u64,
-    ) {
-        let number = self.subscription_client(subscription);
+    pub(super) fn events_caught_up(&mut self, subscription: u32, told: u64, through: u64) {
         let position = Position {
             epoch: self.subscription_epoch(subscription),
             offset: through,
         };
-        self.set_stream_cursor(index, number, position);
-        let id = match self.slots[index].is(flag::RAW) {
-            true => Some(position.to_string()),
-            false => self.stream_cursor(index),
-        };
-        let bytes = caught_up_event(id.as_deref());
-        self.send_mark(subscription, told, through, &bytes);
+        self.send_stream_mark(subscription, (told, through), position, &caught_up_event);
     }
 
     /// Messages that the subscription's policy left out. The client has settled them, so its cursor moves.
@@ -370,11 +384,6 @@ impl Edge {
             epoch: self.subscription_epoch(subscription),
             offset: through,
         };
-        self.set_stream_cursor(index, number, position);
-        let id = match self.slots[index].is(flag::RAW) {
-            true => Some(position.to_string()),
-            false => self.stream_cursor(index),
-        };
         let mut data = self.event_about(index, number);
         let reason = match reason {
             SkipReason::Conflated => "conflated",
@@ -384,15 +393,18 @@ impl Edge {
             &mut data,
             format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"),
         );
-        let event = OutgoingEvent {
-            event: Some("crore.skipped"),
-            id: id.as_deref(),
-            data: std::str::from_utf8(&data).ok(),
-            retry_ms: None,
+        let event = |id: Option<&str>| {
+            let event = OutgoingEvent {
+                event: Some("crore.skipped"),
+                id,
+                data: std::str::from_utf8(&data).ok(),
+                retry_ms: None,
+            };
+            let mut bytes = Vec::new();
+            encode(&event, &mut bytes);
+            bytes
         };
-        let mut bytes = Vec::new();
-        encode(&event, &mut bytes);
-        self.send_mark(subscription, from, through, &bytes);
+        self.send_stream_mark(subscription, (from, through), position, &event);
     }
 
     /// The stream ends: the client comes back with the cursor that it has.
@@ -607,9 +619,9 @@ fn caught_up_event(id: Option<&str>) -> Vec<u8> {
 }
 
 /// A cursor without an event.
-fn id_event(id: &str) -> Vec<u8> {
+fn id_event(id: Option<&str>) -> Vec<u8> {
     let event = OutgoingEvent {
-        id: Some(id),
+        id,
         ..OutgoingEvent::default()
     };
     let mut bytes = Vec::new();

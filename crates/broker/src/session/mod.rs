@@ -131,7 +131,7 @@ impl Edge {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
             Protocol::Native => self.native_caught_up(index, subscription, told, through),
-            Protocol::Events => self.events_caught_up(index, subscription, told, through),
+            Protocol::Events => self.events_caught_up(subscription, told, through),
             _ => self.poll_caught_up(index, through),
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{Asked, HttpClient, Kind, hole_of, is_unavailable, position_of, take, turn_to};
 use crate::client::Context;
-use crate::oracle::Hole;
 use serde_json::Value;
 use wire::codec::Step;
 use wire::http::event_stream::{EventStreamDecoder, Item};
@@ -150,15 +149,8 @@ impl HttpClient {
                 }
                 if !std::mem::replace(&mut self.has_begun[place], true) {
                     (run.from, run.cursor) = (offset, offset);
-                } else if value["complete"] == false {
-                    // Its exact bounds follow in an event of their own, unless the connection breaks before.
-                    run.take_hole(Hole {
-                        from: run.cursor,
-                        to: offset,
-                        reason: u8::MAX,
-                        told_at: 0,
-                    });
                 }
+                // What is missing follows in an event of its own; until it has come the id must not have moved.
             }
             "crore.gap" => {
                 if let Some(hole) = hole_of(&value["gap"], context.oracle.moment) {
