@@ -150,6 +150,9 @@ pub enum DiskAnswer {
         prev: Option<u64>,
         /// How many qualify; at most `count`.
         count: u32,
+        /// Between `after` and the first record of the replay (up to `through` if there is none) some may have been lost
+        /// that `count` and `not_before_ms` would not have left out.
+        damaged: bool,
     },
     /// Records of a partition.
     Scan {

@@ -239,6 +239,7 @@ impl Home {
                     beyond,
                     reverse,
                     limits,
+                    passed: None,
                 };
                 self.in_turn(now_ms, Waiting::History(from, query), out);
             }

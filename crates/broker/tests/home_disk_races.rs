@@ -310,3 +310,49 @@ fn a_scan_of_what_is_dropped() {
         ",
     );
 }
+
+/// All that a page of history asks the disk for is damaged, and what follows has left memory meanwhile: the page goes on
+/// behind the damage and tells it.
+#[test]
+fn a_page_of_history_that_is_nothing_but_damage() {
+    check(
+        small(),
+        "
+        pub a one
+            append g0 a 1<0 one
+        pub a two
+            append g0 a 2<1 two
+        pub a three
+            append g0 a 3<2 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        damage 2
+        damage 3
+        damage 4
+        history a 7:1
+            ask start a newest 1000 through 7 after 1
+        answer
+            ask page a 1..4
+        pub a eight
+            append g0 a 8<7 eight
+        pub a nine
+            append g0 a 9<8 nine
+        commit 9
+        answer
+            ask start a newest 1000 through 9 after 4
+        answer
+            ask page a 4..6
+        answer
+            e0 history head 9 gap 1..4 Damaged [5<4 five, 6<5 six, 7<6 seven, 8<7 eight, 9<8 nine]
+        turn
+            e0 consumed 10
+        ",
+    );
+}

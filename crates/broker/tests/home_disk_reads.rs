@@ -375,3 +375,77 @@ fn the_newest_only() {
         ",
     );
 }
+
+/// What is missing where a subscription or a history begins is damaged, and not left out by a rule, unless the rule would have
+/// left it out anyway.
+#[test]
+fn damage_where_a_replay_begins() {
+    let script = "
+        pub a one
+            append g0 a 1<0 one
+        pub a two
+            append g0 a 2<1 two
+        pub a three
+            append g0 a 3<2 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        damage 2
+        sub e0 s1 a since 7:1
+            ask start a newest 1000 through 7 after 1
+        answer
+            e0 granted s1 i0 g1 replaying through 2 gap 1..2 Damaged
+        damage 1
+        sub e0 s2 a since 7:0
+            ask start a newest 1000 through 7 after 0
+        answer
+            e0 granted s2 i0 g2 replaying through 2 gap 0..2 Damaged
+        history a 7:0
+            ask start a newest 1000 through 7 after 0
+        answer
+            ask page a 2..4
+        answer
+            e0 history head 7 gap 0..2 Damaged [3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven]
+        drop-below 3
+        sub e0 s3 a since 7:0
+            ask start a newest 1000 through 7 after 0
+        answer
+            e0 granted s3 i0 g3 replaying through 2 gap 0..2 Evicted
+        ";
+    check(small(), script);
+    let limited = Setup {
+        history_messages_max: 4,
+        ..small()
+    };
+    check(
+        limited,
+        "
+        pub a one
+            append g0 a 1<0 one
+        pub a two
+            append g0 a 2<1 two
+        pub a three
+            append g0 a 3<2 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        damage 2
+        sub e0 s1 a since 7:1
+            ask start a newest 4 through 7 after 1
+        answer
+            e0 granted s1 i0 g1 replaying through 3 gap 1..3 HistoryLimit
+        ",
+    );
+}

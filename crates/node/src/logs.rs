@@ -321,9 +321,11 @@ impl<D: Disk> LogWorker<D> {
         let answer = self.ask_store(partition, query);
         match &answer {
             Err(_) => self.statistics.reads_failed += 1,
-            Ok(DiskAnswer::Page { damaged: true, .. } | DiskAnswer::Scan { damaged: true, .. }) => {
-                self.statistics.reads_damaged += 1;
-            }
+            Ok(
+                DiskAnswer::Page { damaged: true, .. }
+                | DiskAnswer::Start { damaged: true, .. }
+                | DiskAnswer::Scan { damaged: true, .. },
+            ) => self.statistics.reads_damaged += 1,
             Ok(_) => {}
         }
         answer.map_err(|_| Code::LogUnavailable)
@@ -366,6 +368,7 @@ impl<D: Disk> LogWorker<D> {
                     oldest: start.oldest,
                     prev: start.prev,
                     count: start.count,
+                    damaged: start.damaged,
                 })
             }
             DiskQuery::Scan {

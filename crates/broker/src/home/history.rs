@@ -22,6 +22,8 @@ pub(super) struct HistoryQuery {
     pub beyond: Option<Position>,
     pub reverse: bool,
     pub limits: PageLimits,
+    /// Forward: what lies in this gap is damaged, and the page goes on behind it.
+    pub passed: Option<Gap>,
 }
 
 /// What the disk has said of it.
@@ -29,8 +31,8 @@ pub(super) struct HistoryQuery {
 pub(super) enum Known {
     /// It has not been asked.
     Nothing,
-    /// Where the history begins.
-    Start(Option<u64>),
+    /// Where the history begins, and whether something may have been lost before.
+    Start { oldest: Option<u64>, damaged: bool },
     /// The page that was asked for.
     Page(Asked, DiskPage),
 }
@@ -97,8 +99,9 @@ impl Home {
             Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),
             Some(Standing::BeyondHead) => Some(GapReason::BeyondHead),
         };
-        let beyond = match standing {
-            Some(Standing::After(offset)) => Some(offset),
+        let beyond = match (query.passed, standing) {
+            (Some(passed), _) => Some(passed.to),
+            (None, Some(Standing::After(offset))) => Some(offset),
             _ => None,
         };
         let topic = self.interests.topics.find(&query.topic, local);
@@ -142,7 +145,13 @@ impl Home {
                     reason,
                 })
             }
-            None => contents.gap,
+            None => match query.passed {
+                Some(passed) => Some(Gap {
+                    to: contents.gap.map_or(passed.to, |gap| gap.to),
+                    ..passed
+                }),
+                None => contents.gap,
+            },
         };
         Ok(HistoryPage {
             epoch,
@@ -173,8 +182,15 @@ impl Home {
             known => known,
         };
         let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        let mut damaged = false;
         place.oldest = match &known {
-            Known::Start(oldest) => at_least(*oldest, served.oldest),
+            Known::Start {
+                oldest,
+                damaged: is_damaged,
+            } => {
+                damaged = *is_damaged;
+                at_least(*oldest, served.oldest)
+            }
             Known::Page(asked, _) => asked.oldest,
             Known::Nothing => match served.older {
                 Some(older) if older > after => {
@@ -186,7 +202,30 @@ impl Home {
             },
         };
         if let Known::Page(asked, page) = known {
-            return Ok(self.history_from_disk(place, query, beyond, asked, page));
+            let is_damaged = page.damaged;
+            let contents = self.history_from_disk(place, query, beyond, asked, page);
+            if !contents.records.is_empty() || !contents.more {
+                return Ok(contents);
+            }
+            // Nothing but damage, and memory has not what follows it: a page without a record would say nothing of where to
+            // go on. The next question begins behind it, so this is not for ever.
+            let from = query.passed.or(contents.gap).map_or(after, |gap| gap.from);
+            let passed = Gap {
+                from: from.min(asked.through),
+                to: asked.through,
+                reason: self.reason_of_loss(place.local, asked.through, is_damaged),
+            };
+            let query = HistoryQuery {
+                passed: Some(passed),
+                ..query.clone()
+            };
+            return self.history_forward(
+                now_ms,
+                place,
+                &query,
+                Some(asked.through),
+                Known::Nothing,
+            );
         }
         let mut records = Vec::new();
         let page = match place.oldest {
@@ -197,6 +236,7 @@ impl Home {
                         oldest: place.oldest,
                         beyond: begin,
                         through,
+                        damaged,
                     };
                     let disk_query = DiskQuery::Page {
                         topic: query.topic.clone(),
@@ -223,7 +263,7 @@ impl Home {
         let gap = beyond.and_then(|after| {
             let gap = gap_between(after, &page, place.last, GapReason::Evicted)?;
             Some(Gap {
-                reason: self.reason_of_gap(place.local, gap.to),
+                reason: self.reason_of_start(place.local, gap.to, damaged),
                 ..gap
             })
         });
@@ -253,7 +293,7 @@ impl Home {
                 let from = beyond.unwrap_or(asked.beyond);
                 let reason = match lost {
                     true => self.reason_of_loss(place.local, to, page.damaged),
-                    false => self.reason_of_gap(place.local, to),
+                    false => self.reason_of_start(place.local, to, asked.damaged),
                 };
                 (to > from).then_some(Gap { from, to, reason })
             }
@@ -297,7 +337,10 @@ impl Home {
         let before = beyond.unwrap_or(u64::MAX);
         let known = match known {
             // All that was asked for has been dropped since; memory may still have some of it.
-            Known::Page(_, page) if page.records.is_empty() && !page.damaged => Known::Start(None),
+            Known::Page(_, page) if page.records.is_empty() && !page.damaged => Known::Start {
+                oldest: None,
+                damaged: false,
+            },
             Known::Page(asked, page) => {
                 return Ok(self.history_back_from_disk(place, asked, page));
             }
@@ -314,9 +357,9 @@ impl Home {
             &mut records,
         );
         let is_short = page.complete && served.older.is_some();
-        let is_start_known = matches!(known, Known::Start(_));
+        let is_start_known = matches!(known, Known::Start { .. });
         place.oldest = match known {
-            Known::Start(oldest) => at_least(oldest, served.oldest),
+            Known::Start { oldest, .. } => at_least(oldest, served.oldest),
             _ if is_short => {
                 let question = Question::HistoryStart(query.clone());
                 let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, 0);
@@ -337,6 +380,7 @@ impl Home {
                 oldest: Some(oldest),
                 beyond: before.min(place.last.saturating_add(1)),
                 through: 0,
+                damaged: false,
             };
             let disk_query = DiskQuery::PageBack {
                 topic: query.topic.clone(),

@@ -84,6 +84,8 @@ pub(super) struct Asked {
     pub beyond: u64,
     /// Inclusive; of no meaning in reverse.
     pub through: u64,
+    /// Where the history begins, something may have been lost before it.
+    pub damaged: bool,
 }
 
 /// Records of one topic as the disk gave them.
@@ -270,15 +272,20 @@ impl Home {
                 };
                 self.scan_from_disk(from, local, &scan, gap, found, out);
             }
-            (Question::Start(asked, through), DiskAnswer::Start { prev, .. }) => {
+            (Question::Start(asked, through), DiskAnswer::Start { prev, damaged, .. }) => {
                 let found = match prev {
-                    Some(prev) => Found::Prev(prev),
-                    None => Found::NothingThrough(through),
+                    Some(prev) => Found::Prev { prev, damaged },
+                    None => Found::NothingThrough { through, damaged },
                 };
                 self.subscribe(now_ms, from, asked, found, out);
             }
-            (Question::HistoryStart(query), DiskAnswer::Start { oldest, .. }) => {
-                self.history(now_ms, from, query, Known::Start(oldest), out);
+            (
+                Question::HistoryStart(query),
+                DiskAnswer::Start {
+                    oldest, damaged, ..
+                },
+            ) => {
+                self.history(now_ms, from, query, Known::Start { oldest, damaged }, out);
             }
             (
                 Question::History(query, asked),

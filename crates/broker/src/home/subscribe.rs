@@ -35,10 +35,19 @@ pub(super) struct Subscribing {
 pub(super) enum Found {
     /// It has not been asked.
     Nothing,
-    /// `prev` of the first record to be served.
-    Prev(u64),
-    /// Up to here no record is served.
-    NothingThrough(u64),
+    /// `prev` of the first record to be served, and whether some before it may have been lost.
+    Prev { prev: u64, damaged: bool },
+    /// Up to here no record is served; whether some may have been lost.
+    NothingThrough { through: u64, damaged: bool },
+}
+
+impl Found {
+    fn is_damaged(self) -> bool {
+        match self {
+            Found::Nothing => false,
+            Found::Prev { damaged, .. } | Found::NothingThrough { damaged, .. } => damaged,
+        }
+    }
 }
 
 /// What a start amounts to.
@@ -192,7 +201,7 @@ impl Home {
         if to <= offset {
             return Ok(complete);
         }
-        let reason = self.reason_of_gap(entry.partition, to);
+        let reason = self.reason_of_start(entry.partition, to, place.found.is_damaged());
         let gap = Some(Gap {
             from: offset,
             to,
@@ -257,10 +266,10 @@ impl Home {
         };
         let after = match place.found {
             // Memory may still have what the disk has dropped since.
-            Found::Prev(prev) => {
+            Found::Prev { prev, .. } => {
                 return Ok(Some(in_memory(after).map_or(prev, |other| other.min(prev))));
             }
-            Found::NothingThrough(through) => match in_memory(after) {
+            Found::NothingThrough { through, .. } => match in_memory(after) {
                 Some(prev) if prev < through => return Ok(Some(prev)),
                 _ => after.max(through),
             },
@@ -337,6 +346,14 @@ impl Home {
             .topics
             .get(topic)
             .map_or(0, |topic| topic.last())
+    }
+
+    /// Why records up to `to` are missing where a replay begins.
+    pub(super) fn reason_of_start(&self, local: u32, to: u64, damaged: bool) -> GapReason {
+        match damaged && to >= self.partitions[local as usize].disk_floor {
+            true => GapReason::Damaged,
+            false => self.reason_of_gap(local, to),
+        }
     }
 
     /// Why records up to `to` are missing: what the log still holds, only the rule can keep from being served.

@@ -233,10 +233,17 @@ impl TestDisk {
                     .iter()
                     .rev()
                     .find(|record| view(record).offset() > after);
+                let prev = first.map(|record| view(record).prev());
+                let is_limited = served.len() == count as usize || served.len() < records.len();
+                let begin = oldest.map_or(after, |oldest| after.max(oldest - 1));
+                let missed_after = if is_limited { begin } else { after };
+                let missed_through = prev.unwrap_or(through);
+                let missed = missed_after + 1..=missed_through;
                 DiskAnswer::Start {
                     oldest,
-                    prev: first.map(|record| view(record).prev()),
+                    prev,
                     count: served.len() as u32,
+                    damaged: self.topic(partition, &topic, missed).1,
                 }
             }
             DiskQuery::Scan {

@@ -56,6 +56,9 @@ pub struct StoreStart {
     pub prev: Option<u64>,
     /// How many qualify.
     pub count: u32,
+    /// Records may have been lost between `after` and the first that a replay would bring (up to `through` if there is
+    /// none), and were not left out by `count` and `not_before_ms`.
+    pub damaged: bool,
 }
 
 /// See [`Store::scan`].
@@ -87,6 +90,16 @@ pub struct StoreScan {
 struct Place {
     segment: usize,
     entry: Entry,
+}
+
+/// What the indexes say of where a replay begins.
+struct FoundStart {
+    /// The oldest record that qualifies.
+    oldest: Option<u64>,
+    /// How many do.
+    count: u32,
+    /// Older ones would not qualify.
+    is_limited: bool,
 }
 
 /// Records that a page will hold.
@@ -132,7 +145,7 @@ impl<D: Disk> Store<D> {
         limits: PageLimits,
     ) -> Result<StorePage, StoreError> {
         self.check_partition(partition)?;
-        let mut from = after;
+        let (mut from, mut damaged) = (after, false);
         loop {
             let plan = self.repairing(|store| {
                 let mut plan = Plan::new(limits);
@@ -141,6 +154,7 @@ impl<D: Disk> Store<D> {
             })?;
             let last = plan.places.last().map(|place| place.entry.offset);
             let (records, is_damaged) = self.read_records(&plan.places)?;
+            damaged |= is_damaged;
             if records.is_empty()
                 && let Some(last) = last.filter(|_| plan.is_full)
             {
@@ -152,7 +166,7 @@ impl<D: Disk> Store<D> {
                 first_prev: records.first().and_then(prev_of),
                 records,
                 complete: !plan.is_full,
-                damaged: is_damaged || self.has_hole(partition, after, end),
+                damaged: damaged || self.has_hole(partition, after, end),
             });
         }
     }
@@ -167,7 +181,7 @@ impl<D: Disk> Store<D> {
         limits: PageLimits,
     ) -> Result<StorePage, StoreError> {
         self.check_partition(partition)?;
-        let mut until = before;
+        let (mut until, mut damaged) = (before, false);
         loop {
             let mut plan = self.repairing(|store| {
                 let mut plan = Plan::new(limits);
@@ -177,6 +191,7 @@ impl<D: Disk> Store<D> {
             plan.places.reverse();
             let first = plan.places.first().map(|place| place.entry.offset);
             let (mut records, is_damaged) = self.read_records(&plan.places)?;
+            damaged |= is_damaged;
             if records.is_empty()
                 && let Some(first) = first.filter(|_| plan.is_full)
             {
@@ -186,8 +201,7 @@ impl<D: Disk> Store<D> {
             let end = first.filter(|_| plan.is_full).unwrap_or(oldest);
             let first_prev = records.first().and_then(prev_of);
             records.reverse();
-            let damaged = is_damaged
-                || before > 0 && self.has_hole(partition, end.saturating_sub(1), before - 1);
+            damaged |= before > 0 && self.has_hole(partition, end.saturating_sub(1), before - 1);
             return Ok(StorePage {
                 records,
                 first_prev,
@@ -205,23 +219,56 @@ impl<D: Disk> Store<D> {
         wanted: StartQuery,
     ) -> Result<StoreStart, StoreError> {
         self.check_partition(partition)?;
-        let (oldest, count) = self.repairing(|store| store.find_start(partition, topic, wanted))?;
+        let found = self.repairing(|store| store.find_start(partition, topic, wanted))?;
+        let FoundStart {
+            oldest,
+            count,
+            is_limited,
+        } = found;
+        let begin = oldest.map_or(wanted.after, |oldest| wanted.after.max(oldest - 1));
+        // What the limits leave out is not missed, damaged or not.
+        let missed_after = if is_limited { begin } else { wanted.after };
         let mut prev = None;
-        if let Some(oldest) = oldest {
-            let after = wanted.after.max(oldest - 1);
-            let limits = PageLimits {
-                records_max: 1,
-                bytes_max: 0,
-            };
-            prev = self
-                .page(partition, topic, after, u64::MAX, limits)?
-                .first_prev;
+        let mut damaged = false;
+        if oldest.is_some() {
+            (prev, damaged) = self.first_after(partition, topic, begin)?;
         }
+        let missed_through = prev.unwrap_or(wanted.through);
+        damaged |=
+            missed_after < missed_through && self.has_hole(partition, missed_after, missed_through);
         Ok(StoreStart {
             oldest,
             prev,
             count,
+            damaged,
         })
+    }
+
+    /// `prev` of a topic's first record after an offset that can be read, and whether one before it cannot.
+    fn first_after(
+        &mut self,
+        partition: u32,
+        topic: &[u8],
+        after: u64,
+    ) -> Result<(Option<u64>, bool), StoreError> {
+        let limits = PageLimits {
+            records_max: 1,
+            bytes_max: 0,
+        };
+        let (mut from, mut damaged) = (after, false);
+        loop {
+            let plan = self.repairing(|store| {
+                let mut plan = Plan::new(limits);
+                store.plan_forward(partition, topic, (from, u64::MAX), &mut plan)?;
+                Ok(plan)
+            })?;
+            let (records, is_damaged) = self.read_records(&plan.places)?;
+            damaged |= is_damaged;
+            match (records.first(), plan.places.last()) {
+                (None, Some(place)) => from = place.entry.offset,
+                (first, _) => return Ok((first.and_then(prev_of), damaged)),
+            }
+        }
     }
 
     /// A partition's records in (`after`, `through`] whose topics' names match, oldest first.
@@ -424,14 +471,14 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// The oldest record that qualifies, and how many do.
+    /// See [`FoundStart`].
     fn find_start(
         &mut self,
         partition: u32,
         name: &[u8],
         wanted: StartQuery,
-    ) -> Result<(Option<u64>, u32), ReadError> {
-        let (mut oldest, mut left) = (None, wanted.count);
+    ) -> Result<FoundStart, ReadError> {
+        let (mut oldest, mut left, mut is_limited) = (None, wanted.count, false);
         for segment in (0..self.segments.len()).rev() {
             if left == 0 {
                 break;
@@ -457,10 +504,15 @@ impl<D: Disk> Store<D> {
             }
             left -= count;
             if count < taken {
+                is_limited = true;
                 break;
             }
         }
-        Ok((oldest, wanted.count - left))
+        Ok(FoundStart {
+            oldest,
+            count: wanted.count - left,
+            is_limited: is_limited || left == 0,
+        })
     }
 
     /// How many of the last `taken` records of a topic below its record number `below` are young enough, up to the
