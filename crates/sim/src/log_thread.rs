@@ -6,7 +6,7 @@ use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{Home, HomeOutputs};
 use broker::settings::{LogSettings, OlderEpoch, Settings};
 use log::Memory;
-use log::store::hostile::{HostileDisk, HostileFile};
+use log::store::hostile::{HostileDisk, HostileFile, proven_bytes};
 use log::store::{Disk, DiskError, Recovered, Store, StoreSettings};
 use node::logs::{LogTime, LogWorker};
 use node::restore::Restoration;
@@ -274,17 +274,31 @@ impl LogThread {
             return;
         }
         let name = &names[self.random.below(names.len() as u64) as usize];
-        // Nothing proves of the last batch that it had been synced: damage there cannot be told from a torn tail.
-        let mut segments = names.iter().rev().filter(|name| name.ends_with(".log"));
-        let length = match segments.by_ref().take(2).any(|newest| newest == name) {
-            true => 0,
-            false => self.disk.bytes_of(name).map_or(0, |bytes| bytes.len()),
-        };
+        let length = self.provable_bytes(&names, name);
         if length > 0 {
             let byte = self.random.below(length as u64);
             self.disk.flip_bit(name, byte, self.random.below(8) as u8);
             self.worn.flips += 1;
             self.is_flipped = true;
+        }
+    }
+
+    /// How many bytes of a file can be damaged so that a start can tell it from a torn tail. Nothing proves of the last batch
+    /// of the newest segment that it had been synced; nor of the one before it, while a crash may still take away the name
+    /// of the newest.
+    fn provable_bytes(&self, names: &[String], name: &str) -> usize {
+        let bytes = self.disk.bytes_of(name).unwrap_or_default();
+        let segments = names.iter().rev().filter(|name| name.ends_with(".log"));
+        let mut is_last = false;
+        for newest in segments {
+            is_last |= newest == name;
+            if is_last || self.disk.is_name_durable(newest) {
+                break;
+            }
+        }
+        match is_last {
+            true => proven_bytes(&bytes),
+            false => bytes.len(),
         }
     }
 

@@ -6,6 +6,8 @@
 //! although reads show all of it: as Linux does. A seed determines everything.
 
 use super::disk::{Disk, DiskError};
+use super::format::SegmentHead;
+use super::recover::find_end;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -66,6 +68,15 @@ struct Inode {
     durable: Vec<u8>,
     /// Sectors written since, ascending, each once; and whether the length has changed.
     unsynced: std::collections::BTreeSet<usize>,
+}
+
+/// Of the bytes of a log's newest segment, how many something proves to have been synced: damage among them is found, and
+/// what is broken behind them cannot be told from a batch that was on its way.
+pub fn proven_bytes(segment: &[u8]) -> usize {
+    match SegmentHead::decode(segment) {
+        Ok(head) => find_end(segment, &head).0 as usize,
+        Err(_) => 0,
+    }
 }
 
 impl HostileDisk {
@@ -191,6 +202,12 @@ impl HostileDisk {
     /// All names.
     pub fn names(&self) -> Vec<String> {
         self.state.borrow().names.keys().cloned().collect()
+    }
+
+    /// Whether a name leads to the same file after a crash.
+    pub fn is_name_durable(&self, name: &str) -> bool {
+        let state = self.state.borrow();
+        state.names.contains_key(name) && state.names.get(name) == state.durable_names.get(name)
     }
 
     /// What reads of a file show.
