@@ -1,5 +1,11 @@
 //! Retention: the oldest segment goes when the log is too large or the segment too old. Its retained messages that
 //! nothing has replaced are copied to the end of the log first, and synced.
+//!
+//! A segment of mostly such messages frees little. Were it always copied, a log whose retained messages come near its bound
+//! would copy them again and again; were it kept, nothing behind it could go. So it waits until the log is half as large
+//! again as it may be ([`Sweep`]); then everything before the present end is gone through once. So files take one and a
+//! half times the greater of `bytes_max` and what the retained messages take, and a segment, but not more. Between two
+//! sweeps half of that is appended, and a sweep copies no more than the retained messages: about two bytes for each byte.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -22,6 +28,15 @@ pub struct Dropped {
     pub topics: Vec<(u32, Slice)>,
     /// Bytes that went.
     pub bytes: u64,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sweep {
+    /// Segments through this number are copied whatever part of them is kept; none: no sweep.
+    through: Option<u64>,
+    /// What the last sweep could not bring below `bytes_max`: the log was so large behind it.
+    bytes_left: u64,
 }
 
 /// A retained message of the oldest segment.
@@ -64,6 +79,9 @@ impl<D: Disk> Store<D> {
         let is_old = self.is_oldest_over_age(now_ms);
         let is_large = self.bytes() > self.settings.bytes_max;
         let is_due = is_old || is_large && self.segments.len() > 1;
+        if !is_large {
+            self.sweep = Sweep::default();
+        }
         if !is_due {
             return Ok(None);
         }
@@ -80,12 +98,33 @@ impl<D: Disk> Store<D> {
         let Some(oldest) = self.segments.front() else {
             return Ok(None);
         };
-        if !is_old && kept_bytes > oldest.valid_bytes / 2 {
-            return Ok(None); // it would come back at the other end, for ever
+        if !is_old && kept_bytes > oldest.valid_bytes / 2 && !self.is_swept() {
+            return Ok(None);
         }
         self.copy(&kept, now_ms)?;
         let topics = self.repairing(|store| store.topics_of_oldest())?;
         Ok(self.drop_oldest(topics))
+    }
+
+    /// Whether the oldest segment is to be copied although most of it is kept.
+    fn is_swept(&mut self) -> bool {
+        let ends = (self.segments.front(), self.segments.back());
+        let (Some(oldest), Some(newest)) = ends else {
+            return false;
+        };
+        let (oldest, newest) = (oldest.head.sequence, newest.head.sequence);
+        let bytes = self.bytes();
+        if self.sweep.through.is_some_and(|through| oldest > through) {
+            self.sweep = Sweep {
+                through: None,
+                bytes_left: bytes,
+            };
+        }
+        let base = self.settings.bytes_max.max(self.sweep.bytes_left);
+        if self.sweep.through.is_none() && bytes > base.saturating_add(base / 2) {
+            self.sweep.through = Some(newest);
+        }
+        self.sweep.through.is_some()
     }
 
     fn is_oldest_over_age(&self, now_ms: u64) -> bool {

@@ -251,6 +251,7 @@ pub struct Store<D: Disk> {
     leftovers: Vec<String>,
     /// A name was removed and the directory not synced since.
     is_directory_dirty: bool,
+    sweep: expire::Sweep,
     batch: write::Batch,
 }
 

@@ -442,6 +442,7 @@ fn load<D: Disk>(
         is_available: true,
         leftovers: Vec::new(),
         is_directory_dirty: false,
+        sweep: super::expire::Sweep::default(),
         batch: write::Batch::default(),
     };
     for name in store.files.disk.list()? {

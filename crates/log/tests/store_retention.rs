@@ -1,0 +1,114 @@
+//! How large the files of a log become that keeps many retained messages.
+
+use log::store::hostile::HostileDisk;
+use log::store::{Append, Store, StoreSettings};
+use log::{Flags, NewRecord};
+use stdx::hash::Seed;
+
+const BYTES_MAX: u64 = 64 << 10;
+const SEGMENT_BYTES: u64 = 8 << 10;
+const PAYLOAD_BYTES: usize = 500;
+
+struct Log {
+    store: Store<HostileDisk>,
+    next_offset: u64,
+    /// Of all its files, behind what is due: the most and the least since this was last set.
+    bytes_most: u64,
+    bytes_least: u64,
+}
+
+impl Log {
+    fn new() -> Log {
+        let settings = StoreSettings {
+            partitions_count: 1,
+            segment_bytes: SEGMENT_BYTES,
+            bytes_max: BYTES_MAX,
+            age_max_ms: 0,
+            new_epoch: 1,
+            hash_seed: Seed(1, 2),
+        };
+        let (store, _) = Store::open(HostileDisk::new(1), settings, 1_000).unwrap();
+        Log {
+            store,
+            next_offset: 1,
+            bytes_most: 0,
+            bytes_least: u64::MAX,
+        }
+    }
+
+    /// Appends a message; then what is due goes, in as many steps as a log thread is ready to take.
+    fn append(&mut self, topic: &str, is_retained: bool) {
+        let payload = [b'x'; PAYLOAD_BYTES];
+        let record = NewRecord {
+            topic: 0,
+            prev: 0,
+            time_ms: 1_000,
+            flags: match is_retained {
+                true => Flags::RETAINED,
+                false => Flags::NONE,
+            },
+            content_type: None,
+            tags: &[],
+            producer: None,
+            idempotency_key: None,
+            payload: &payload,
+        };
+        let mut bytes = Vec::new();
+        record.encode_head(self.next_offset, &mut bytes).unwrap();
+        bytes.extend_from_slice(&payload);
+        self.next_offset += 1;
+        let append = Append {
+            partition: 0,
+            topic: topic.as_bytes(),
+            record: &bytes,
+        };
+        self.store.append(&[append], 1_000).unwrap();
+        for step in 0.. {
+            if self.store.expire(1_000).unwrap().is_none() {
+                break;
+            }
+            assert!(step < 1_000, "retention does not come to an end");
+        }
+        self.bytes_most = self.bytes_most.max(self.store.bytes());
+        self.bytes_least = self.bytes_least.min(self.store.bytes());
+    }
+
+    fn retained(&mut self) -> usize {
+        let mut count = 0;
+        self.store.retained(&mut |_, _, _| count += 1).unwrap();
+        count
+    }
+}
+
+/// Retained messages fill the oldest segments; what came behind them is dropped all the same.
+#[test]
+fn old_retained_messages_do_not_hold_up_the_rest() {
+    let mut log = Log::new();
+    for number in 0..60 {
+        log.append(&format!("kept/{number}"), true);
+    }
+    for number in 0..3_000 {
+        log.append(&format!("passing/{}", number % 7), false);
+    }
+    assert_eq!(log.retained(), 60);
+    let bound = BYTES_MAX + BYTES_MAX / 2 + SEGMENT_BYTES;
+    assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);
+}
+
+/// More retained messages than the log may hold: they are kept, and nothing grows beyond half as much again.
+#[test]
+fn more_retained_messages_than_the_log_may_hold() {
+    let mut log = Log::new();
+    for number in 0..200 {
+        log.append(&format!("kept/{number}"), true);
+    }
+    log.bytes_least = u64::MAX;
+    for number in 0..3_000 {
+        log.append(&format!("passing/{}", number % 7), false);
+    }
+    assert_eq!(log.retained(), 200);
+    // Behind a sweep there is nothing but the retained messages, in segments that are small here, each with its index.
+    let bound = log.bytes_least + log.bytes_least / 2 + SEGMENT_BYTES;
+    assert!(log.bytes_least > BYTES_MAX && log.bytes_least < 200 * 1_100);
+    assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);
+}
