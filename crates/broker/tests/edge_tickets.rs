@@ -154,6 +154,39 @@ fn a_ticket_waits_for_grants() {
     );
 }
 
+/// What is granted while the homes are asked for a ticket is in it, too: the client could not know otherwise.
+#[test]
+fn granted_on_the_way() {
+    check_with(
+        |settings| {
+            with_tickets(settings);
+            settings.edges_count = 2;
+            settings.homes_count = 2;
+            settings.logs[0].partitions_count = 4;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 x/2
+            a: subscribed 1 through 7:0
+        homes stop 1
+        a: ticket 9
+        a: subscribe 2 x/1
+            a: subscribed 2 through 7:0
+        homes go
+            a: ticket 9 until 1060000 ms
+        a: reset
+        a: connect ws
+            a: 101 crore.v1
+        a: hello kept
+            a: welcome ping 60s resumed 2
+            a: subscribed 2 through 7:0 continued
+            a: subscribed 1 through 7:0 continued
+        ",
+    );
+}
+
 /// A ticket never says more than has been written: frames that were given up are read again with it.
 #[test]
 fn a_slow_client() {

@@ -14,6 +14,9 @@
 //!   the filters of this connection, and is written now. What came between the letter and this moment comes again, and
 //!   the client drops it: it has been settled. Where a filter is behind in a partition, its own cursor is told.
 //!
+//! A ticket has every subscription that was granted when it is made, so that the client knows what is in it: those whose
+//! SUBSCRIBED has come before it. Were some granted after the homes had been asked, they are asked again.
+//!
 //! What a ticket has at one moment may be behind what the client has at its end; its own cursors win where they are newer.
 //! Invariants: a connection wants at most one ticket at a time; one that is blocked holds no more for it than a number.
 
@@ -49,8 +52,6 @@ struct Wanted {
 /// What the homes were asked, and have said.
 #[derive(Default)]
 struct Asked {
-    /// The client's numbers of the subscriptions that the ticket is for.
-    clients: Vec<u32>,
     /// Homes that have not answered, with the topics that they were asked for.
     waiting: BTreeMap<HomeId, Vec<u32>>,
     names: BTreeMap<(HomeId, u32), Box<str>>,
@@ -68,14 +69,12 @@ impl Edge {
         if self.settings.tickets.keys.is_empty() {
             return self.native_refuse(index, reference, ErrorCode::UnsupportedFrame);
         }
-        if self.wants_ticket(index) {
+        let wanted = self.tickets.wanted.entry(index).or_default();
+        if wanted.request.is_some() {
             return self.native_refuse(index, reference, ErrorCode::TooManyRequestsInFlight);
         }
-        let wanted = Wanted {
-            request: Some(request),
-            ..Wanted::default()
-        };
-        self.tickets.wanted.insert(index, wanted);
+        // One that is to be given with GO_AWAY answers the request, too.
+        wanted.request = Some(request);
         self.touch(index);
     }
 
@@ -134,7 +133,6 @@ impl Edge {
         let mut asked = Asked::default();
         let mut has_filters = false;
         for at in self.chain(index) {
-            asked.clients.push(self.subscription_client(at));
             if self.is_wide(at) {
                 has_filters = true;
             } else {
@@ -147,8 +145,6 @@ impl Edge {
                 asked.waiting.entry(home).or_default();
             }
         }
-        // A chain begins with the newest.
-        asked.clients.reverse();
         let connection = self.slots.key(index);
         for (&home, indexes) in &asked.waiting {
             let request = Request::Describe {
@@ -220,18 +216,25 @@ impl Edge {
             (partition, Position { epoch, offset })
         };
         ticket.positions = asked.positions.iter().map(at_log).collect();
-        for &client in &asked.clients {
-            let Some(at) = self.find_client(index, client) else {
-                continue; // it has ended since
-            };
+        let granted: Vec<u32> = self
+            .chain(index)
+            .filter(|&at| !self.is_pending(at))
+            .collect();
+        // A chain begins with the newest.
+        for at in granted.into_iter().rev() {
             let subscription = match self.is_wide(at) {
+                true if asked.positions.is_empty() => None,
                 true => self.ticket_of_filter(at),
                 false => {
                     let name = asked.names.get(&self.subscription_topic(at));
                     name.map(|name| self.ticket_of_topic(at, name))
                 }
             };
-            ticket.subscriptions.extend(subscription);
+            let Some(subscription) = subscription else {
+                // Granted since the homes were asked: they are asked again.
+                return self.touch(index);
+            };
+            ticket.subscriptions.push(subscription);
         }
         match ticket.issue(&settings.tickets) {
             Some(Ok(bytes)) => self.end_ticket(index, Ok((ticket.expires_ms, bytes))),

@@ -28,7 +28,7 @@ pub(super) struct Tickets {
     lifetime_ms: u64,
     /// The server's clock when ours stood at the second.
     clocks: (u64, u64),
-    asked: Option<(u32, BTreeSet<u32>)>,
+    asked: Option<u32>,
     /// Not before this time, after a refusal.
     not_before_ms: u64,
     ask_at_ms: Option<u64>,
@@ -177,12 +177,16 @@ impl Session {
         if !self.is_ready() {
             return;
         }
-        let Some(covers) = self.subscriptions.granted().filter(|ids| !ids.is_empty()) else {
+        if self
+            .subscriptions
+            .granted()
+            .is_none_or(|ids| ids.is_empty())
+        {
             // What is missing is on its way, and its grant plans again.
             return;
-        };
+        }
         self.last_request = self.last_request.checked_add(1).unwrap_or(1);
-        self.tickets.asked = Some((self.last_request, covers));
+        self.tickets.asked = Some(self.last_request);
         self.send(&ClientFrame::Ticket(self.last_request));
     }
 
@@ -190,8 +194,10 @@ impl Session {
         let asked = self
             .tickets
             .asked
-            .take_if(|(request, _)| *request == frame.request);
-        let Some((_, covers)) = asked else { return };
+            .take_if(|request| *request == frame.request);
+        if asked.is_none() {
+            return;
+        }
         if frame.ticket.len() > TICKET_BYTES_MAX {
             return;
         }
@@ -200,7 +206,8 @@ impl Session {
             bytes: frame.ticket.to_vec(),
             expires_at_ms,
             renew_at_ms: now_ms + expires_at_ms.saturating_sub(now_ms) / 2,
-            covers,
+            // It has all that was granted before it, asked for or not when it was.
+            covers: self.subscriptions.all_granted(),
         });
     }
 
@@ -211,7 +218,7 @@ impl Session {
         error: &ServerError,
         now_ms: u64,
     ) -> bool {
-        let asked = self.tickets.asked.take_if(|(asked, _)| *asked == request);
+        let asked = self.tickets.asked.take_if(|asked| *asked == request);
         match (asked.is_some(), error.temporary) {
             (true, true) => self.tickets.not_before_ms = now_ms + RETRY_DELAY_MS,
             // This server has none for us.
