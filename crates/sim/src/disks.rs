@@ -94,6 +94,16 @@ impl DiskMail {
         taken
     }
 
+    /// All that the homes have asked.
+    fn take_all_requests(&mut self) -> Vec<(u16, DiskRequest)> {
+        let homes = self.requests.iter_mut().zip(0..);
+        let all = homes.flat_map(|(queue, home)| {
+            let requests = queue.drain(..);
+            requests.map(move |(_, request)| (home, request))
+        });
+        all.collect()
+    }
+
     /// The log thread answers.
     pub fn answer(&mut self, now_ms: u64, home: usize, letter: DiskLetter) {
         let Some(letter) = self.saboteur.on_disk_letter(letter) else {
@@ -205,6 +215,15 @@ impl Disks {
             let requests = log.mail.take_requests(u64::MAX);
             log.thread
                 .crash(self.now_ms, self.unix_ms, &log.mail.faults, requests);
+            log.mail.crash();
+        }
+    }
+
+    /// The node stops in order.
+    pub fn stop(&mut self) {
+        for log in &mut self.logs {
+            let requests = log.mail.take_all_requests();
+            log.thread.stop(self.now_ms, self.unix_ms, requests);
             log.mail.crash();
         }
     }

@@ -108,6 +108,8 @@ pub struct Crash {
     pub down_ms: u64,
     /// Clients still read what was on its way to them.
     pub leaves_data: bool,
+    /// It ends in order instead: clients are led away over so many milliseconds, then it stops.
+    pub drain_ms: Option<u64>,
 }
 
 impl Crash {
@@ -123,10 +125,30 @@ impl Crash {
                 after_ms: random.below(active_ms),
                 down_ms: [0, 1, 30, 200][random.below(4) as usize],
                 leaves_data: random.chance(0.5),
+                drain_ms: None,
             })
             .collect();
         crashes.sort_by_key(|crash| crash.after_ms);
         crashes
+    }
+
+    /// Some of them are ends in order; in a world without any there is one now and then.
+    pub fn draw_drains(crashes: &mut Vec<Crash>, random: &mut Prng, active_ms: u64) {
+        let share = [0.0, 0.4, 1.0][random.below(3) as usize];
+        if crashes.is_empty() && random.chance(share / 2.0) {
+            crashes.push(Crash {
+                after_ms: random.below(active_ms),
+                down_ms: [0, 30][random.below(2) as usize],
+                leaves_data: true,
+                drain_ms: None,
+            });
+        }
+        for crash in crashes {
+            if random.chance(share) {
+                crash.drain_ms = Some([0, 20, 200, 1_000][random.below(4) as usize]);
+                crash.leaves_data = true;
+            }
+        }
     }
 }
 

@@ -268,6 +268,20 @@ impl LogThread {
         }
     }
 
+    /// The node stops in order: what was asked is done, and the log is closed.
+    pub fn stop(&mut self, now_ms: u64, unix_ms: u64, requests: Vec<(u16, DiskRequest)>) {
+        self.turn(now_ms, unix_ms, &DiskFaults::default(), requests);
+        while self.has_more {
+            self.turn(now_ms, unix_ms, &DiskFaults::default(), Vec::new());
+        }
+        self.worn = self.worn();
+        if let Some(worker) = self.worker.take() {
+            // A disk that fails now leaves the end to be looked for.
+            let _ = worker.close();
+        }
+        self.disk.kill();
+    }
+
     fn flip(&mut self) {
         let names = self.disk.names();
         if names.is_empty() {

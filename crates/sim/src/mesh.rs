@@ -6,7 +6,7 @@ use crate::faults::MailFaults;
 use crate::mutation::Saboteur;
 use crate::network::fold;
 use broker::disk::DiskRequest;
-use node::mailbox::{Mailbox, Post};
+use node::mailbox::{Control, Mailbox, Post};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -47,6 +47,15 @@ impl Mesh {
     /// The node is gone, and with it everything on its way.
     pub fn crash(&mut self) {
         self.queues.iter_mut().for_each(VecDeque::clear);
+    }
+
+    /// The node tells all its shards.
+    pub fn tell_all(&mut self, control: impl Fn() -> Control) {
+        for to in 0..self.shards {
+            let queue = &mut self.queues[to * self.shards + to];
+            let after = queue.back().map_or(0, |(due, _)| *due);
+            queue.push_back((self.now_ms.max(after), Post::Control(control())));
+        }
     }
 
     fn send(&mut self, from: usize, to: usize, post: Post) {

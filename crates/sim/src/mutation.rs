@@ -57,11 +57,13 @@ pub enum Mutation {
     ReuseOffsets,
     /// A start forgets what producers and keys had been published.
     DropProducers,
+    /// A resume ticket says more than was written to the client.
+    TicketAhead,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 23] = [
+    pub const ALL: [Mutation; 24] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -85,12 +87,13 @@ impl Mutation {
         Mutation::ForgetLastBatch,
         Mutation::ReuseOffsets,
         Mutation::DropProducers,
+        Mutation::TicketAhead,
     ];
 
     /// Whether it takes a log on disk.
     pub fn needs_disk(self) -> bool {
         let place = Mutation::ALL.iter().position(|other| *other == self);
-        place.is_some_and(|place| place >= 13)
+        place.is_some_and(|place| place >= 13) && self != Mutation::TicketAhead
     }
 
     /// Whether it shows after a restart only.
@@ -353,6 +356,12 @@ impl Saboteur {
                 }
                 (Letter::Granted { epoch, .. }, Some(Mutation::OldEpoch)) if self.strikes() => {
                     *epoch -= 1;
+                }
+                (Letter::Described { positions, .. }, Some(Mutation::TicketAhead))
+                    if !positions.is_empty() =>
+                {
+                    self.strikes += 1;
+                    positions.iter_mut().for_each(|(_, offset)| *offset += 1);
                 }
                 (Letter::Published { .. }, Some(Mutation::LoseAck)) if self.strikes() => continue,
                 (Letter::Released { .. }, Some(Mutation::DropReleased)) if self.strikes() => {

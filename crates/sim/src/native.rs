@@ -5,6 +5,7 @@ mod act;
 mod inbound;
 mod once;
 mod plain;
+mod ticket;
 mod wide;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
@@ -12,9 +13,10 @@ use crate::oracle::{Once, Oracle, Run};
 use crate::plan::Plan;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
+use ticket::Held;
 use wide::Wide;
 use wire::http::HeadScan;
-use wire::native::{ClientFrame, Hello, Start};
+use wire::native::{ClientFrame, Start};
 use wire::websocket::handshake::ClientHandshake;
 use wire::websocket::message::Assembler;
 use wire::websocket::{Opcode, frame};
@@ -49,9 +51,14 @@ struct Plain {
     has_begun: bool,
     /// The position says nothing to this node: it has to say so before anything else.
     must_announce: bool,
+    /// It came back with a ticket's cursor, which may be behind its own.
+    is_ticketed: bool,
+    /// How far the node has come with what was settled before.
+    again: Option<u64>,
 }
 
 enum Waiting {
+    Ticket,
     Publication(usize),
     History {
         topic: usize,
@@ -91,6 +98,10 @@ pub struct NativeClient {
     is_auditor: bool,
     todo: VecDeque<Todo>,
     has_visited: bool,
+    /// To return with.
+    ticket: Option<Held>,
+    /// Subscriptions that this connection's ticket has to bring back.
+    presented: Option<usize>,
 }
 
 impl NativeClient {
@@ -117,6 +128,8 @@ impl NativeClient {
             is_auditor: false,
             todo: VecDeque::new(),
             has_visited: false,
+            ticket: None,
+            presented: None,
         }
     }
 
@@ -141,12 +154,13 @@ impl NativeClient {
         self.handshake().encode_request(&mut bytes);
         self.peer.send(&bytes);
         // HELLO and the rest may follow at once.
-        self.frame(&ClientFrame::Hello(Hello::default()));
-        let numbers: Vec<u32> = self.plain.keys().copied().collect();
+        let covered = self.hello(context);
+        let is_left = |number: &u32| !covered.contains(number);
+        let numbers: Vec<u32> = self.plain.keys().copied().filter(is_left).collect();
         for number in numbers {
             self.ask_plain(context, number);
         }
-        let numbers: Vec<u32> = self.wide.keys().copied().collect();
+        let numbers: Vec<u32> = self.wide.keys().copied().filter(is_left).collect();
         for number in numbers {
             self.ask_wide(context, number);
         }
@@ -202,6 +216,7 @@ impl NativeClient {
             }
             plain.stage = Stage::Absent;
             plain.gap_due = None;
+            (plain.is_ticketed, plain.again) = (false, None);
             if plain.is_snapshot || !plain.has_cursor {
                 // Nothing is settled yet: it begins anew.
                 plain.has_cursor = false;
@@ -217,6 +232,7 @@ impl NativeClient {
                 wide.finish(context.oracle);
             }
             (wide.stage, wide.is_told) = (Stage::Absent, false);
+            wide.forget_ticket();
             !ended
         });
         for (_, waiting) in std::mem::take(&mut self.requests) {

@@ -5,7 +5,8 @@ use crate::mutation::Mutation;
 use broker::filters::FilterTrie;
 use broker::mail::Code;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketSettings,
+    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketKey,
+    TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub struct Plan {
     pub client: ClientFaults,
     /// Of disks.
     pub disk: DiskFaults,
+    /// Chance that an action of a native client asks for a resume ticket.
+    pub tickets: f64,
     /// When the node dies, rising.
     pub crashes: Vec<Crash>,
 }
@@ -107,7 +110,7 @@ impl Plan {
             true => 1_500,
             false => random.between(300, 3_000),
         };
-        Plan {
+        let mut plan = Plan {
             seed,
             settings: Arc::new(settings),
             topics,
@@ -135,11 +138,27 @@ impl Plan {
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
             disk: DiskFaults::draw(&mut random),
+            tickets: 0.0,
             crashes: Crash::draw(
                 &mut random,
                 active_ms,
                 mutation.is_some_and(Mutation::needs_crash),
             ),
+        };
+        plan.draw_returns(mutation);
+        plan
+    }
+
+    /// Tickets and ends in order; drawn apart, so that worlds are what they were without.
+    fn draw_returns(&mut self, mutation: Option<Mutation>) {
+        let mut random = Prng::new(self.seed ^ 0x71c_4e75);
+        self.tickets = match mutation {
+            Some(Mutation::TicketAhead) => 0.3,
+            Some(_) => 0.0,
+            None => [0.0, 0.02, 0.1][random.below(3) as usize],
+        };
+        if mutation.is_none() {
+            Crash::draw_drains(&mut self.crashes, &mut random, self.active_ms);
         }
     }
 
@@ -178,6 +197,11 @@ impl Plan {
             }
             false => !self.lossless,
         }
+    }
+
+    /// Whether some node of this world ends in order.
+    pub fn drains(&self) -> bool {
+        self.crashes.iter().any(|crash| crash.drain_ms.is_some())
     }
 
     /// The rule of a topic.
@@ -281,7 +305,11 @@ fn draw_settings(
     Settings {
         edges_count: edges,
         homes_count: homes,
-        tickets: TicketSettings::default(),
+        tickets: TicketSettings {
+            keys: vec![TicketKey::new([7; 32])],
+            lifetime_ms: 1 << 40,
+            not_before_ms: 0,
+        },
         rule_filters: rule_filters(rules.len()),
         logs,
         rules,

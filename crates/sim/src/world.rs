@@ -1,5 +1,6 @@
 //! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
 
+mod life;
 mod outcome;
 
 pub use outcome::{Options, Outcome, Reached};
@@ -14,14 +15,10 @@ use crate::network::{Network, SimNet, fold};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use broker::edge::Now;
-use broker::home::Home;
-use broker::settings::LogSettings;
-use log::{HeapMemory, Memory, MemoryRefused};
-use node::reactor::{Clock, Reactor, ReactorParts};
+use node::reactor::{Clock, Reactor};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
-use stdx::chunk::ChunkWriter;
 use stdx::prng::Prng;
 
 /// The monotonic clock at a world's start, in milliseconds.
@@ -40,42 +37,6 @@ impl Clock for SimClock {
     fn now(&mut self) -> Now {
         self.0.get()
     }
-}
-
-/// Heap memory that is refused now and then.
-struct SimMemory {
-    heap: HeapMemory,
-    refusals: Rc<Cell<f64>>,
-    random: Prng,
-}
-
-impl Memory for SimMemory {
-    fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused> {
-        if self.random.chance(self.refusals.get()) {
-            return Err(MemoryRefused { capacity });
-        }
-        self.heap.allocate(capacity)
-    }
-
-    fn release(&mut self, id: u64) {
-        self.heap.release(id);
-    }
-}
-
-/// Where the life of a log began after the former one, by partition; at its beginning, if that one is not known any more.
-fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
-    let older = &log.older_epochs;
-    let since = older.iter().position(|older| older.epoch == former);
-    // Starts that died may have begun lives that nobody saw.
-    let since = since.map_or(&[][..], |since| &older[since..]);
-    let mut starts = BTreeMap::new();
-    for older in since {
-        for (partition, valid_below) in (log.first_partition..).zip(&older.valid_below) {
-            let start = starts.entry(partition).or_insert(u64::MAX);
-            *start = (*start).min(*valid_below);
-        }
-    }
-    starts
 }
 
 struct World {
@@ -101,6 +62,8 @@ struct World {
     turns_before: u64,
     /// Crashes still to come, the next one last.
     crashes: Vec<Crash>,
+    /// The node leads its clients away: up to when, and how it ends then.
+    draining: Option<(u64, Crash)>,
     /// The next node begins then.
     down_until_ms: Option<u64>,
     /// Of nodes that are gone.
@@ -183,6 +146,7 @@ impl World {
             turns: 0,
             turns_before: 0,
             crashes,
+            draining: None,
             down_until_ms: None,
             reached: Reached::default(),
             hash: seed,
@@ -190,108 +154,6 @@ impl World {
         };
         world.start();
         world
-    }
-
-    /// A node begins.
-    fn start(&mut self) {
-        let settings = &self.plan.settings;
-        let homes = usize::from(settings.homes_count);
-        let seed = self.plan.seed;
-        self.turns_before = self.turns;
-        for shard in 0..usize::from(settings.edges_count) {
-            let mut memory = SimMemory {
-                heap: HeapMemory::new(self.plan.memory_bytes / homes),
-                refusals: self.memory_refusals.clone(),
-                random: self.random.fork(),
-            };
-            let home = (shard < homes).then(|| {
-                let mut home = Home::new(settings.clone(), shard as u16, (seed, !seed));
-                let mut disks = self.disks.borrow_mut();
-                if let Err(text) = disks.restore(&mut home, shard as u16, &mut memory) {
-                    self.oracle.fail(None, text);
-                }
-                home
-            });
-            let parts = ReactorParts {
-                home,
-                net: SimNet::new(self.network.clone(), shard),
-                mailbox: SimMailbox::new(self.mesh.clone(), self.disks.clone(), shard),
-                clock: SimClock(self.clock.clone()),
-                id: shard as u16,
-                settings: settings.clone(),
-                memory: Box::new(memory),
-                hash_seed: (seed, !seed),
-            };
-            self.reactors.push(Reactor::new(parts));
-        }
-    }
-
-    /// The node dies, with everything that it had in memory.
-    fn crash(&mut self, crash: Crash) {
-        self.reached.crashes += 1;
-        self.hash = fold(self.hash, 0xdead);
-        self.oracle.note_all("--- the node dies ---");
-        self.collect_statistics();
-        self.reactors.clear();
-        self.network.borrow_mut().crash(crash.leaves_data);
-        self.mesh.borrow_mut().crash();
-        self.disks.borrow_mut().crash();
-        self.down_until_ms = Some(self.now_ms + crash.down_ms);
-    }
-
-    fn restart(&mut self) {
-        self.down_until_ms = None;
-        let former: Vec<u64> = self
-            .plan
-            .settings
-            .logs
-            .iter()
-            .map(|log| log.epoch)
-            .collect();
-        let opened = self.disks.borrow_mut().open(&self.plan.settings);
-        match opened {
-            Ok(durable) => self.plan.start(true, durable),
-            Err(text) => return self.oracle.fail(None, text),
-        }
-        self.oracle.is_flipped |= self.disks.borrow().is_flipped();
-        let logs = &self.plan.settings.logs;
-        let lives = logs.iter().zip(&former);
-        let lives = lives.map(|(log, former)| {
-            let known = log.older_epochs.iter().map(|older| older.epoch);
-            (log.epoch, starts_of(log, *former), known.collect())
-        });
-        self.oracle.restarted(lives.collect());
-        self.reached.new_epochs += logs
-            .iter()
-            .zip(&former)
-            .filter(|(log, former)| log.epoch != **former)
-            .count() as u64;
-        self.mesh.borrow_mut().saboteur.restarted(former[0]);
-        let epochs = logs.iter().map(|log| {
-            let older = log.older_epochs.iter();
-            let older: Vec<_> = older
-                .map(|older| (older.epoch, &older.valid_below))
-                .collect();
-            format!(" {} after {older:?}", log.epoch)
-        });
-        let epochs: String = epochs.collect();
-        self.oracle
-            .note_all(&format!("--- the next node begins ---{epochs}"));
-        self.network.borrow_mut().restart();
-        self.start();
-    }
-
-    /// Crashes and restarts whose time has come.
-    fn die_and_rise(&mut self) {
-        if self.down_until_ms.is_some_and(|at| at <= self.now_ms) {
-            self.restart();
-        }
-        let is_due = |crash: &mut Crash| crash.after_ms + START_MS <= self.now_ms;
-        if self.down_until_ms.is_none()
-            && let Some(crash) = self.crashes.pop_if(is_due)
-        {
-            self.crash(crash);
-        }
     }
 
     fn live(&mut self) {
@@ -319,6 +181,10 @@ impl World {
     fn calm(&mut self) {
         self.crashes.clear();
         if self.down_until_ms.is_some() {
+            self.restart();
+        }
+        if self.draining.is_some() {
+            self.stop();
             self.restart();
         }
         self.phase = Phase::Calm;
@@ -508,7 +374,9 @@ impl World {
         let timer = self.timers.first().map(|(at, _)| *at);
         let crash = self.crashes.last().map(|crash| crash.after_ms + START_MS);
         let restart = self.down_until_ms;
-        let others = [timer, crash.filter(|_| restart.is_none()), restart];
+        let stop = self.draining.map(|(until_ms, _)| until_ms);
+        let runs = restart.or(stop).is_none();
+        let others = [timer, crash.filter(|_| runs), restart, stop];
         let reactors = reactors.flatten().chain(logs);
         reactors.chain(others.into_iter().flatten()).min()
     }
@@ -638,6 +506,7 @@ impl World {
                 refused: home.refused.total(),
                 skipped: edge.skipped,
                 slow_closed: edge.slow_closed,
+                resumed: edge.tickets_resumed,
                 ..Reached::default()
             };
         }

@@ -14,6 +14,9 @@ impl NativeClient {
         if self.is_auditor {
             return self.audit(context);
         }
+        if context.plan.tickets > 0.0 && self.peer.random.chance(context.plan.tickets) {
+            self.ask_ticket(context);
+        }
         let topics = context.plan.topics.len() as u64;
         let topic = self.peer.random.below(topics) as usize;
         match self.peer.random.below(100) {
@@ -88,6 +91,8 @@ impl NativeClient {
                 is_snapshot: false,
                 has_begun: false,
                 must_announce: false,
+                is_ticketed: false,
+                again: None,
             },
         );
         self.ask_plain(context, number);
@@ -108,6 +113,7 @@ impl NativeClient {
         };
         plain.stage = Stage::Asked;
         plain.has_begun = false;
+        (plain.is_ticketed, plain.again) = (false, None);
         if !plain.has_cursor {
             let floor = context.oracle.floor(partition);
             plain.run.wanted_newest = match start {
@@ -169,6 +175,7 @@ impl NativeClient {
             return;
         };
         wide.stage = Stage::Asked;
+        wide.forget_ticket();
         let filter = &context.plan.filters[wide.filter];
         let cursors = wide.cursors();
         let credit = wide.credit;

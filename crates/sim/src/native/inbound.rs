@@ -25,6 +25,9 @@ impl NativeClient {
                     value,
                     consumed: head,
                 }) => {
+                    if value.status == 503 && context.plan.drains() {
+                        return false;
+                    }
                     if let Err(refusal) = self.handshake().check_response(&value) {
                         context
                             .oracle
@@ -116,7 +119,10 @@ impl NativeClient {
                 .fail(id, format!("before WELCOME: {}", short(&frame)));
         }
         match frame {
-            ServerFrame::Welcome(_) => self.is_welcome = true,
+            ServerFrame::Welcome(welcome) => {
+                self.is_welcome = true;
+                self.on_resumed(context, welcome.resumed);
+            }
             ServerFrame::Subscribed(subscribed) => self.on_subscribed(context, subscribed),
             ServerFrame::Unsubscribed(frame) => {
                 if frame.code != 0 {
@@ -210,11 +216,21 @@ impl NativeClient {
             ServerFrame::HistoryPage(page) => self.on_history(context, &page),
             ServerFrame::Error(error) => self.on_error(context, &error),
             ServerFrame::Ping(token) => self.frame(&ClientFrame::Pong(token)),
-            ServerFrame::GoAway(_) => context.oracle.fail(id, "GO_AWAY without a drain".into()),
+            ServerFrame::GoAway(_) if !context.plan.drains() => {
+                context.oracle.fail(id, "GO_AWAY without a drain".into());
+            }
+            ServerFrame::GoAway(frame) => {
+                if let Some(bytes) = frame.ticket {
+                    self.keep_ticket(bytes);
+                }
+            }
             ServerFrame::Pong(_) => {}
-            ServerFrame::TicketIssued(ticket) => context
-                .oracle
-                .fail(id, format!("TICKET_ISSUED for request {}", ticket.request)),
+            ServerFrame::TicketIssued(ticket) => match self.requests.remove(&ticket.request) {
+                Some(Waiting::Ticket) => self.keep_ticket(ticket.ticket),
+                _ => context
+                    .oracle
+                    .fail(id, format!("TICKET_ISSUED for request {}", ticket.request)),
+            },
         }
     }
 
@@ -566,6 +582,8 @@ impl NativeClient {
                         let partition = context.plan.partition(plain.run.topic);
                         let place = (partition, self.peer.instance);
                         plain.refused_from(context.oracle, place, restart);
+                        // It says `fail_on_gap` still.
+                        self.ticket = None;
                         self.ask_plain(context, number);
                     }
                     _ if is_unavailable && context.plan.disk.fail_read > 0.0 => {

@@ -39,6 +39,11 @@ impl Plain {
                 return Ok(());
             }
             self.run.epoch = epoch;
+            if through < cursor && std::mem::take(&mut self.is_ticketed) {
+                // What lies between comes again, or the gap in it.
+                self.again = Some(through);
+                return Ok(());
+            }
             if through < cursor {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
@@ -80,6 +85,17 @@ impl Plain {
         if self.must_announce {
             return Err(format!("a gap over all was due, and {offset} came"));
         }
+        if let Some(again) = self.again {
+            if offset <= again || prev > again {
+                return Err(format!(
+                    "{offset} with prev {prev} came again, after {again} did"
+                ));
+            }
+            self.again = (offset < cursor).then_some(offset);
+            if offset <= cursor {
+                return Ok(());
+            }
+        }
         if offset <= cursor {
             return Err(format!(
                 "{offset} was settled before: the cursor is {cursor}"
@@ -102,6 +118,12 @@ impl Plain {
 
     pub(super) fn on_gap(&mut self, hole: Hole) -> Result<(), String> {
         let cursor = self.run.cursor;
+        if let Some(again) = self.again {
+            self.again = (hole.to < cursor).then_some(again.max(hole.to));
+            if hole.to <= cursor {
+                return Ok(());
+            }
+        }
         if hole.to < cursor {
             return Err(format!("{hole:?} ends before the cursor {cursor}"));
         }
@@ -129,6 +151,7 @@ impl Plain {
         if self.stage == Stage::Replaying {
             self.stage = Stage::Live;
         }
+        self.again = None;
         if self.is_snapshot {
             // What lies behind the retained message was not asked for.
             self.is_snapshot = false;

@@ -15,6 +15,8 @@ pub(super) struct Wide {
     pub credit: Option<u32>,
     /// SUBSCRIBED has come on this connection.
     pub is_told: bool,
+    /// It came back with a ticket, whose positions may be behind its own, or before them where nothing was for it.
+    pub is_ticketed: bool,
     client: usize,
     parts: BTreeMap<u32, Part>,
     /// The topics that the filter covers, by partition.
@@ -34,6 +36,8 @@ struct Part {
     gap_due: Option<u64>,
     /// The position was of another life: a gap over all is due.
     must_announce: bool,
+    /// How far the node has come with what was settled before.
+    again: Option<u64>,
 }
 
 impl Wide {
@@ -49,6 +53,7 @@ impl Wide {
             stage: Stage::Absent,
             credit,
             is_told: false,
+            is_ticketed: false,
             client,
             parts: BTreeMap::new(),
             topics,
@@ -69,6 +74,12 @@ impl Wide {
             ..Part::default()
         };
         self.parts.insert(partition, part);
+    }
+
+    /// The connection is lost.
+    pub fn forget_ticket(&mut self) {
+        self.is_ticketed = false;
+        self.parts.values_mut().for_each(|part| part.again = None);
     }
 
     /// Where it resumes.
@@ -114,7 +125,7 @@ impl Wide {
             };
             let was_told = std::mem::replace(&mut part.is_told, true);
             part.is_replaying = beginning.replaying;
-            (part.gap_due, part.must_announce) = (None, false);
+            (part.gap_due, part.must_announce, part.again) = (None, false, None);
             if !is_known {
                 continue;
             }
@@ -135,6 +146,15 @@ impl Wide {
                 continue;
             }
             part.run.epoch = epoch;
+            if self.is_ticketed && through < cursor {
+                part.again = Some(through);
+                continue;
+            }
+            if self.is_ticketed && beginning.continued {
+                // There was nothing for the filter on the way: judged at the end.
+                part.run.cursor = through;
+                continue;
+            }
             if through < cursor || (beginning.continued && through > cursor) {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
@@ -162,6 +182,15 @@ impl Wide {
         if part.is_replaying && !is_addressed {
             return Err(format!("{offset} is live, within a replay"));
         }
+        if let Some(again) = part.again {
+            if offset <= again {
+                return Err(format!("{offset} came again, after {again} did"));
+            }
+            part.again = (offset < cursor).then_some(offset);
+            if offset <= cursor {
+                return Ok(());
+            }
+        }
         if offset <= cursor {
             return Err(format!(
                 "{offset} of partition {partition} was settled before: the cursor is {cursor}"
@@ -181,6 +210,12 @@ impl Wide {
     pub fn on_gap(&mut self, partition: u32, hole: Hole) -> Result<(), String> {
         let part = self.parts.entry(partition).or_default();
         let cursor = part.run.cursor;
+        if let Some(again) = part.again {
+            part.again = (hole.to < cursor).then_some(again.max(hole.to));
+            if hole.to <= cursor {
+                return Ok(());
+            }
+        }
         if hole.to < cursor {
             return Err(format!("{hole:?} ends before the cursor {cursor}"));
         }
@@ -199,6 +234,7 @@ impl Wide {
             return Err("a gap was due, and CAUGHT_UP came".into());
         }
         part.is_replaying = false;
+        part.again = None;
         part.run.cursor = part.run.cursor.max(through);
         self.settle_stage();
         Ok(())

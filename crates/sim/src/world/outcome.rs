@@ -54,6 +54,10 @@ pub struct Reached {
     pub slow_closed: u64,
     /// Nodes that were killed.
     pub crashes: u64,
+    /// Nodes that led their clients away and ended in order.
+    pub drains: u64,
+    /// Sessions that came back with a ticket.
+    pub resumed: u64,
     /// New epochs of logs after a crash.
     pub new_epochs: u64,
     /// Acknowledgements of what the log had already.
@@ -90,6 +94,8 @@ impl std::ops::AddAssign for Reached {
         self.skipped += other.skipped;
         self.slow_closed += other.slow_closed;
         self.crashes += other.crashes;
+        self.drains += other.drains;
+        self.resumed += other.resumed;
         self.new_epochs += other.new_epochs;
         self.duplicates += other.duplicates;
         self.batches_refused += other.batches_refused;

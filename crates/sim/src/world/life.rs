@@ -1,0 +1,193 @@
+//! The lives of a world's node: it begins, is killed or ends in order, and another begins on the same disks.
+
+use super::{START_MS, SimClock, World};
+use crate::faults::Crash;
+use crate::mesh::SimMailbox;
+use crate::network::{SimNet, fold};
+use broker::home::Home;
+use broker::settings::LogSettings;
+use log::{HeapMemory, Memory, MemoryRefused};
+use node::mailbox::Control;
+use node::reactor::{Reactor, ReactorParts};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use stdx::chunk::ChunkWriter;
+use stdx::prng::Prng;
+
+/// Heap memory that is refused now and then.
+struct SimMemory {
+    heap: HeapMemory,
+    refusals: Rc<Cell<f64>>,
+    random: Prng,
+}
+
+impl Memory for SimMemory {
+    fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused> {
+        if self.random.chance(self.refusals.get()) {
+            return Err(MemoryRefused { capacity });
+        }
+        self.heap.allocate(capacity)
+    }
+
+    fn release(&mut self, id: u64) {
+        self.heap.release(id);
+    }
+}
+
+/// Where the life of a log began after the former one, by partition; at its beginning, if that one is not known any more.
+fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
+    let older = &log.older_epochs;
+    let since = older.iter().position(|older| older.epoch == former);
+    // Starts that died may have begun lives that nobody saw.
+    let since = since.map_or(&[][..], |since| &older[since..]);
+    let mut starts = BTreeMap::new();
+    for older in since {
+        for (partition, valid_below) in (log.first_partition..).zip(&older.valid_below) {
+            let start = starts.entry(partition).or_insert(u64::MAX);
+            *start = (*start).min(*valid_below);
+        }
+    }
+    starts
+}
+
+impl World {
+    /// A node begins.
+    pub(super) fn start(&mut self) {
+        let settings = &self.plan.settings;
+        let homes = usize::from(settings.homes_count);
+        let seed = self.plan.seed;
+        self.turns_before = self.turns;
+        for shard in 0..usize::from(settings.edges_count) {
+            let mut memory = SimMemory {
+                heap: HeapMemory::new(self.plan.memory_bytes / homes),
+                refusals: self.memory_refusals.clone(),
+                random: self.random.fork(),
+            };
+            let home = (shard < homes).then(|| {
+                let mut home = Home::new(settings.clone(), shard as u16, (seed, !seed));
+                let mut disks = self.disks.borrow_mut();
+                if let Err(text) = disks.restore(&mut home, shard as u16, &mut memory) {
+                    self.oracle.fail(None, text);
+                }
+                home
+            });
+            let parts = ReactorParts {
+                home,
+                net: SimNet::new(self.network.clone(), shard),
+                mailbox: SimMailbox::new(self.mesh.clone(), self.disks.clone(), shard),
+                clock: SimClock(self.clock.clone()),
+                id: shard as u16,
+                settings: settings.clone(),
+                memory: Box::new(memory),
+                hash_seed: (seed, !seed),
+            };
+            self.reactors.push(Reactor::new(parts));
+        }
+    }
+
+    /// The node dies, with everything that it had in memory.
+    pub(super) fn crash(&mut self, crash: Crash) {
+        self.reached.crashes += 1;
+        self.hash = fold(self.hash, 0xdead);
+        self.oracle.note_all("--- the node dies ---");
+        self.collect_statistics();
+        self.reactors.clear();
+        self.network.borrow_mut().crash(crash.leaves_data);
+        self.mesh.borrow_mut().crash();
+        self.disks.borrow_mut().crash();
+        self.down_until_ms = Some(self.now_ms + crash.down_ms);
+    }
+
+    /// The node leads its clients away.
+    fn drain(&mut self, window_ms: u64, crash: Crash) {
+        self.reached.drains += 1;
+        self.hash = fold(self.hash, 0xd4a1);
+        self.oracle.note_all("--- the node drains ---");
+        self.mesh
+            .borrow_mut()
+            .tell_all(|| Control::Drain { window_ms });
+        self.draining = Some((self.now_ms + window_ms, crash));
+    }
+
+    /// The node ends in order, after its drain.
+    pub(super) fn stop(&mut self) {
+        let Some((_, crash)) = self.draining.take() else {
+            return;
+        };
+        self.hash = fold(self.hash, 0xe4d);
+        self.oracle.note_all("--- the node stops ---");
+        self.collect_statistics();
+        self.reactors.clear();
+        self.network.borrow_mut().crash(crash.leaves_data);
+        self.mesh.borrow_mut().crash();
+        self.disks.borrow_mut().stop();
+        self.down_until_ms = Some(self.now_ms + crash.down_ms);
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.down_until_ms = None;
+        let former: Vec<u64> = self
+            .plan
+            .settings
+            .logs
+            .iter()
+            .map(|log| log.epoch)
+            .collect();
+        let opened = self.disks.borrow_mut().open(&self.plan.settings);
+        match opened {
+            Ok(durable) => self.plan.start(true, durable),
+            Err(text) => return self.oracle.fail(None, text),
+        }
+        self.oracle.is_flipped |= self.disks.borrow().is_flipped();
+        let logs = &self.plan.settings.logs;
+        let lives = logs.iter().zip(&former);
+        let lives = lives.map(|(log, former)| {
+            let known = log.older_epochs.iter().map(|older| older.epoch);
+            (log.epoch, starts_of(log, *former), known.collect())
+        });
+        self.oracle.restarted(lives.collect());
+        self.reached.new_epochs += logs
+            .iter()
+            .zip(&former)
+            .filter(|(log, former)| log.epoch != **former)
+            .count() as u64;
+        self.mesh.borrow_mut().saboteur.restarted(former[0]);
+        let epochs = logs.iter().map(|log| {
+            let older = log.older_epochs.iter();
+            let older: Vec<_> = older
+                .map(|older| (older.epoch, &older.valid_below))
+                .collect();
+            format!(" {} after {older:?}", log.epoch)
+        });
+        let epochs: String = epochs.collect();
+        self.oracle
+            .note_all(&format!("--- the next node begins ---{epochs}"));
+        self.network.borrow_mut().restart();
+        self.start();
+    }
+
+    /// Crashes and restarts whose time has come.
+    pub(super) fn die_and_rise(&mut self) {
+        if self.down_until_ms.is_some_and(|at| at <= self.now_ms) {
+            self.restart();
+        }
+        let is_due = |crash: &mut Crash| crash.after_ms + START_MS <= self.now_ms;
+        if self.down_until_ms.is_none()
+            && self.draining.is_none()
+            && let Some(crash) = self.crashes.pop_if(is_due)
+        {
+            match crash.drain_ms {
+                Some(window_ms) => self.drain(window_ms, crash),
+                None => self.crash(crash),
+            }
+        }
+        let has_gone = |reactor: &Reactor<_, _, _>| reactor.edge().connections_count() == 0;
+        let is_over = |(until_ms, _): (u64, Crash)| {
+            until_ms <= self.now_ms || self.reactors.iter().all(has_gone)
+        };
+        if self.draining.is_some_and(is_over) {
+            self.stop();
+        }
+    }
+}
