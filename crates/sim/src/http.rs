@@ -253,9 +253,11 @@ impl HttpClient {
         let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
         let disk = context.plan.disk;
         let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.fail_read > 0.0);
+        let is_led_away = status == 503 && context.plan.drains() && body["code"] == "shutting_down";
         if status >= 400
             && status != 408
             && !is_late_poll
+            && !is_led_away
             && !is_unavailable
             && (context.plan.lossless || !matches!(status, 408 | 413 | 429 | 503 | 507))
         {
