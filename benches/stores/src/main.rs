@@ -1,8 +1,11 @@
 //! How fast batches of messages become durable: our store against a bare loop and against embedded stores.
 //!
 //! ```text
-//! cargo run --release --manifest-path benches/stores/Cargo.toml -- [FOLDER] [ROUNDS]
+//! cargo run --release --manifest-path benches/stores/Cargo.toml -- [FOLDER] [ROUNDS] [CONTENDERS] [BATCHES]
 //! ```
+//!
+//! Contenders are `bare`, `crore`, `fjall` and `redb`, batches numbers of records; both separated by commas, and all of
+//! them if none is named.
 //!
 //! Every contender gets the same records in the same batches, one thread, a new folder for each run, and makes each batch
 //! durable before it takes the next. The bare loop writes a batch's bytes with one `write` and calls `fdatasync`: nothing
@@ -37,6 +40,9 @@ const RUNS: [(usize, usize); 5] = [
     (4_096, 400_000),
 ];
 
+/// Who is compared, the measure of the others first.
+const CONTENDERS: [&str; 4] = ["bare", "crore", "fjall", "redb"];
+
 /// One record to make durable.
 pub struct Record {
     /// Its partition.
@@ -58,6 +64,18 @@ fn main() -> anyhow::Result<()> {
         Some(text) => text.parse().context("ROUNDS is a number")?,
         None => 5,
     };
+    let contenders = arguments.next().unwrap_or_else(|| CONTENDERS.join(","));
+    let contenders: Vec<&str> = contenders.split(',').collect();
+    if let Some(unknown) = contenders.iter().find(|name| !CONTENDERS.contains(name)) {
+        anyhow::bail!("{unknown} is none of {}", CONTENDERS.join(", "));
+    }
+    let batches: Option<Vec<usize>> = match arguments.next() {
+        Some(text) => {
+            let numbers = text.split(',').map(str::parse).collect::<Result<_, _>>();
+            Some(numbers.context("BATCHES are numbers")?)
+        }
+        None => None,
+    };
     let records = records(RUNS.iter().map(|(_, count)| *count).max().unwrap_or(0))?;
     println!(
         "{rounds} rounds, medians; {PAYLOAD_BYTES} bytes a message, {TOPICS} topics, {PARTITIONS} partitions"
@@ -67,13 +85,14 @@ fn main() -> anyhow::Result<()> {
     );
     println!("|---|---|---|---|---|---|---|");
     for (batch, count) in RUNS {
+        let is_wanted = |batches: &Vec<usize>| batches.contains(&batch);
+        if !batches.as_ref().is_none_or(is_wanted) {
+            continue;
+        }
         let records = &records[..count];
         let mut lines: Vec<(&str, Vec<Run>)> = Vec::new();
         for _ in 0..rounds {
-            for (place, name) in ["bare loop", "crore", "fjall", "redb"]
-                .into_iter()
-                .enumerate()
-            {
+            for (place, name) in contenders.iter().enumerate() {
                 let run = run(name, &folder, records, batch)?;
                 if lines.len() <= place {
                     lines.push((name, Vec::new()));
@@ -113,7 +132,7 @@ fn run(name: &str, folder: &Path, records: &[Record], batch: usize) -> anyhow::R
     }
     std::fs::create_dir_all(folder)?;
     let mut contender: Box<dyn Contender> = match name {
-        "bare loop" => Box::new(Bare::open(folder)?),
+        "bare" => Box::new(Bare::open(folder)?),
         "crore" => Box::new(Crore::open(folder)?),
         "fjall" => Box::new(Fjall::open(folder)?),
         _ => Box::new(Redb::open(folder)?),

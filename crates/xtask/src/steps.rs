@@ -19,7 +19,8 @@ const PURE_PACKAGES: &[&str] = &[
     "equivalent",
     "hashbrown",
     // Checksums of the durable log, by the processor's own instruction.
-    "crc32c",
+    "crc-fast",
+    "spin",
     // Text formats.
     "base64",
     "httparse",

@@ -12,6 +12,7 @@
 //!     crc32c            u32      over everything before
 //! ```
 
+use super::checksum::crc32c;
 use super::disk::{Disk, DiskError};
 use super::files::Files;
 use super::format::{u16_at, u32_at, u64_at};
@@ -111,7 +112,7 @@ impl Epochs {
         let Some((body, crc)) = bytes.split_last_chunk() else {
             return EpochsFound::Damaged;
         };
-        if !body.starts_with(&MAGIC) || u32::from_le_bytes(*crc) != crc32c::crc32c(body) {
+        if !body.starts_with(&MAGIC) || u32::from_le_bytes(*crc) != crc32c(body) {
             return EpochsFound::Damaged;
         }
         let (version, flags) = (u16_at(body, 8), u16_at(body, 10));
@@ -174,7 +175,7 @@ impl Epochs {
                 out.extend_from_slice(&field.to_le_bytes());
             }
         }
-        let crc = crc32c::crc32c(&out);
+        let crc = crc32c(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
     }

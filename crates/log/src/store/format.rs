@@ -19,6 +19,7 @@
 //! a definition before the first record of its topic, a copy of a retained message whose segment was dropped, and
 //! the mark that ends a batch.
 
+use super::checksum::{crc32c, crc32c_of};
 use crate::record::{Flags, RECORD_HEADER_BYTES, RecordView};
 use stdx::names::NAME_BYTES_MAX;
 
@@ -131,7 +132,7 @@ impl SegmentHead {
 
 fn head_crc(bytes: &[u8]) -> u32 {
     let (fixed, heads) = bytes.split_at(HEAD_FIXED_BYTES);
-    crc32c::crc32c_append(crc32c::crc32c(&fixed[..60]), heads)
+    crc32c_of(&[&fixed[..60], heads])
 }
 
 /// What ends a batch.
@@ -238,13 +239,13 @@ pub(super) fn put_record(out: &mut Vec<u8>, number: u32, record: &[u8]) {
 }
 
 fn put_crc(out: &mut [u8], start: usize) {
-    let crc = crc32c::crc32c(&out[start + 8..]);
+    let crc = crc32c(&out[start + 8..]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Whether the record's checksum is right.
 pub(super) fn is_sound(record: &RecordView<'_>) -> bool {
-    crc32c::crc32c(&record.bytes()[8..]) == record.crc32c()
+    crc32c(&record.bytes()[8..]) == record.crc32c()
 }
 
 pub(super) fn segment_name(sequence: u64) -> String {

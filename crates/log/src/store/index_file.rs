@@ -29,6 +29,7 @@
 //!     names
 //! ```
 
+use super::checksum::crc32c_of;
 use super::disk::{Disk, DiskError};
 use super::files::{Files, ReadError};
 use super::format::{SegmentHead, head_bytes, index_name, u16_at, u32_at, u64_at};
@@ -413,8 +414,7 @@ fn put_rows(out: &mut PageWriter, index: &MemoryIndex, rows: &[u32]) {
 
 /// The checksum of a page's data.
 pub(super) fn page_crc(data: &[u8], sequence: u64, page: u64) -> u32 {
-    let crc = crc32c::crc32c_append(crc32c::crc32c(data), &sequence.to_le_bytes());
-    crc32c::crc32c_append(crc, &page.to_le_bytes())
+    crc32c_of(&[data, &sequence.to_le_bytes(), &page.to_le_bytes()])
 }
 
 /// Data in, pages out.

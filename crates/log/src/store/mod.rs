@@ -18,6 +18,7 @@
 //!   offset of each partition before its segment.
 //! - For a sealed segment nothing stays in memory that grows with its records.
 
+mod checksum;
 mod disk;
 mod epochs;
 mod expire;
