@@ -182,7 +182,8 @@ impl Epochs {
 
     /// Writes the file; once this succeeds it is durable.
     pub fn write<D: Disk>(&self, files: &mut Files<D>) -> Result<(), DiskError> {
-        files.replace(UNFINISHED_NAME, &self.encode())?;
+        let mut file = files.replace(UNFINISHED_NAME, &self.encode())?;
+        files.disk.sync(&mut file)?;
         files.disk.rename(UNFINISHED_NAME, NAME)?;
         files.disk.sync_directory()
     }

@@ -87,8 +87,8 @@ impl<D: Disk> Files<D> {
         Ok(())
     }
 
-    /// Writes a file in place of one of that name, if there is one, and syncs it.
-    pub fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    /// Writes a file in place of one of that name, if there is one. Nobody has synced it.
+    pub fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<D::File, DiskError> {
         let mut file = match self.disk.create(name) {
             Err(DiskError::Exists) => {
                 self.disk.remove(name)?;
@@ -97,7 +97,7 @@ impl<D: Disk> Files<D> {
             created => created?,
         };
         self.disk.write_at(&mut file, 0, bytes)?;
-        self.disk.sync(&mut file)
+        Ok(file)
     }
 
     /// Forgets what is open or in memory of a segment and its index: they go or change.

@@ -29,6 +29,7 @@
 //!     names
 //! ```
 
+use super::Segment;
 use super::checksum::crc32c_of;
 use super::disk::{Disk, DiskError};
 use super::files::{Files, ReadError};
@@ -462,17 +463,21 @@ impl PageWriter {
     }
 }
 
-/// Writes a segment's index file anew and returns it opened. It need not be durable: what is torn is made again.
+/// Writes a segment's index file anew and returns it opened. As batches would wait for it, it is not synced unless it
+/// says what a scan of the segment would not: what a crash leaves of it has wrong checksums and is made again.
 pub(super) fn write_index<D: Disk>(
     files: &mut Files<D>,
-    head: &SegmentHead,
-    valid_bytes: u64,
+    segment: &Segment,
     index: &MemoryIndex,
 ) -> Result<IndexFile, ReadError> {
-    let bytes = IndexFile::encode(head, valid_bytes, index);
+    let head = &segment.head;
+    let bytes = IndexFile::encode(head, segment.valid_bytes, index);
     let name = index_name(head.sequence);
     files.forget(head.sequence);
-    let written = files.replace(&name, &bytes);
+    let written = match files.replace(&name, &bytes) {
+        Ok(mut file) if segment.wants_synced_index => files.disk.sync(&mut file),
+        written => written.map(|_| ()),
+    };
     if let Err(error) = written {
         // Half an index is worse than none only in that it takes room.
         let _ = files.disk.remove(&name);

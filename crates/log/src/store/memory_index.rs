@@ -47,6 +47,8 @@ pub(super) struct Topic {
     pub last_offset: u64,
 }
 
+/// The most numbers that are remembered as found lately: 256 KiB.
+const FOUND_MAX: usize = 1 << 16;
 /// A number without a definition.
 const UNDEFINED: u32 = u32::MAX;
 
@@ -63,6 +65,8 @@ pub(super) struct MemoryIndex {
     /// By number.
     pub topics: Vec<Topic>,
     table: HashTable<u32>,
+    /// Numbers found lately, by partition and the topic id that a home has given.
+    found: Vec<u32>,
     /// By partition, ascending.
     pub partitions: Vec<Vec<Entry>>,
     pub holes: Vec<Hole>,
@@ -80,6 +84,7 @@ impl MemoryIndex {
             seed,
             topics: Vec::new(),
             table: HashTable::new(),
+            found: Vec::new(),
             partitions: vec![Vec::new(); partitions_count as usize],
             holes: Vec::new(),
             oldest_ms: u64::MAX,
@@ -98,6 +103,29 @@ impl MemoryIndex {
         self.table
             .find(hash(self.seed, partition, name), is_it)
             .copied()
+    }
+
+    /// As [`MemoryIndex::number_of`], for a topic that is likely to be asked for under the same id again: then its name
+    /// is compared and not hashed. Nothing depends on the id but the time that this takes.
+    pub fn number_of_known(&mut self, partition: u32, id: u32, name: &[u8]) -> Option<u32> {
+        if self.found.len() < self.topics.len().min(FOUND_MAX) {
+            let slots_count = (2 * self.topics.len()).next_power_of_two().min(FOUND_MAX);
+            self.found.clear();
+            self.found.resize(slots_count.max(64), UNDEFINED);
+        }
+        let mixed = u64::from(id) << 32 | u64::from(partition);
+        let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let slot = (mixed as usize).checked_rem(self.found.len());
+        let recent = slot.map_or(UNDEFINED, |slot| self.found[slot]);
+        let is_it = |topic: &Topic| topic.partition == partition && *topic.name == *name;
+        if self.topics.get(recent as usize).is_some_and(is_it) {
+            return Some(recent);
+        }
+        let number = self.number_of(partition, name)?;
+        if let Some(slot) = slot {
+            self.found[slot] = number;
+        }
+        Some(number)
     }
 
     /// Gives a topic that has none the next number.

@@ -265,6 +265,9 @@ struct Segment {
     index: Index,
     /// Damage was found when its index was made, and no epoch accounts for it yet.
     is_unsettled: bool,
+    /// Its index says what a scan of the file would not: where it ends though the file may go on behind that, or that
+    /// the end was synced. The next segment's head says so too, but that may get lost; so the index is synced.
+    wants_synced_index: bool,
 }
 
 /// The last batch of a segment that was found, which nothing proves to be durable.
@@ -389,8 +392,7 @@ impl<D: Disk> Store<D> {
         if self.is_read_only || segment.is_unsettled {
             return Ok(());
         }
-        let written =
-            index_file::write_index(&mut self.files, &segment.head, segment.valid_bytes, index);
+        let written = index_file::write_index(&mut self.files, segment, index);
         match written {
             Ok(file) => segment.index = Index::File(file),
             Err(ReadError::Disk(error)) => return Err(error),

@@ -247,6 +247,7 @@ impl<D: Disk> Store<D> {
                     valid_bytes: index.valid_bytes,
                     index: Index::File(index),
                     is_unsettled: false,
+                    wants_synced_index: true, // not known
                 });
                 return Ok(());
             }
@@ -304,6 +305,7 @@ impl<D: Disk> Store<D> {
             valid_bytes: end,
             index: Index::Memory(Box::new(scan.index)),
             is_unsettled: is_damaged,
+            wants_synced_index: true, // not known
         });
         if !is_newest {
             let _ = self.write_index(self.segments.len() - 1); // it stays in memory

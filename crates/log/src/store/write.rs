@@ -15,6 +15,8 @@ use stdx::names::NAME_BYTES_MAX;
 const LEFTOVERS_MAX: usize = 256;
 /// Bytes that the buffer of batches keeps.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
+/// A long batch is written in pieces of about so many bytes: the kernel copies them while the processor has them near.
+const WRITE_BYTES: usize = 256 << 10;
 
 /// One publication to append.
 #[derive(Clone, Copy)]
@@ -55,27 +57,30 @@ struct Pending {
 }
 
 impl Batch {
-    /// Encodes a batch behind what the buffer holds, which will lie at `base` in its segment.
+    /// Encodes a batch behind what the buffer holds, which will lie at `base` in its segment. `write` is given the
+    /// buffer after each piece of the batch, and at its end.
     fn encode<'a>(
         &mut self,
         index: &mut MemoryIndex,
         (sequence, base): (u64, u64),
         pieces: impl Iterator<Item = Piece<'a>>,
-    ) {
+        mut write: impl FnMut(&[u8]) -> Result<(), DiskError>,
+    ) -> Result<(), DiskError> {
         let place = |bytes: &Vec<u8>| base + bytes.len() as u64;
         let batch_start = place(&self.bytes);
-        let mut count = 0;
+        let (mut count, mut written) = (0, self.bytes.len());
         for Piece { append, is_copy } in pieces {
             let (partition, name) = (append.partition, append.topic);
-            let number = index.number_of(partition, name).unwrap_or_else(|| {
+            let Some(record) = RecordView::parse(append.record) else {
+                continue; // `check` has parsed it
+            };
+            let known = index.number_of_known(partition, record.topic(), name);
+            let number = known.unwrap_or_else(|| {
                 let number = index.define(partition, name);
                 put_definition(&mut self.bytes, number, partition, name);
                 count += 1;
                 number
             });
-            let Some(record) = RecordView::parse(append.record) else {
-                continue; // `check` has parsed it
-            };
             let start = self.bytes.len();
             match is_copy {
                 true => put_retained(&mut self.bytes, number, append.record),
@@ -94,6 +99,10 @@ impl Batch {
                 is_empty: record.payload().is_empty(),
                 is_copy,
             });
+            if self.bytes.len() - written >= WRITE_BYTES {
+                write(&self.bytes)?;
+                written = self.bytes.len();
+            }
         }
         let mark = Mark {
             position: place(&self.bytes),
@@ -104,6 +113,7 @@ impl Batch {
             count,
         };
         put_mark(&mut self.bytes, &mark);
+        write(&self.bytes)
     }
 
     /// Tells the index what has become durable.
@@ -137,7 +147,7 @@ impl Batch {
 }
 
 impl<D: Disk> Store<D> {
-    /// Makes a batch durable: one write and one sync. `Ok` means that every record of it is on disk. After
+    /// Makes a batch durable: written from its beginning to its end, and synced once. `Ok` means that every record of it is on disk. After
     /// [`StoreError::Disk`] none of it counts: it is never read, and after a later success no restart finds it.
     pub fn append(&mut self, batch: &[Append<'_>], now_ms: u64) -> Result<(), StoreError> {
         if self.is_read_only {
@@ -179,7 +189,10 @@ impl<D: Disk> Store<D> {
             self.write_pieces(created_ms, std::iter::empty())?;
         }
         self.active = None;
-        if self.carry.is_none() && !self.segments.is_empty() {
+        if self.carry.is_none()
+            && let Some(last) = self.segments.back_mut()
+        {
+            last.wants_synced_index = true;
             self.write_index(self.segments.len() - 1)?;
             self.files.disk.sync_directory()?;
         }
@@ -263,6 +276,9 @@ impl<D: Disk> Store<D> {
                     // Never again: what a failed sync has left in the file is unknown.
                     self.active = None;
                     self.is_available = false;
+                    if let Some(last) = self.segments.back_mut() {
+                        last.wants_synced_index = true;
+                    }
                     if is_fresh {
                         self.discard_newest();
                         return Err(error.into());
@@ -283,9 +299,13 @@ impl<D: Disk> Store<D> {
         let batch = &mut self.batch;
         batch.clear();
         let place = (segment.head.sequence, segment.valid_bytes);
-        batch.encode(index, place, pieces);
         let disk = &mut self.files.disk;
-        disk.write_at(file, segment.valid_bytes, &batch.bytes)?;
+        let mut written = 0;
+        batch.encode(index, place, pieces, |bytes| {
+            disk.write_at(file, place.1 + written as u64, &bytes[written..])?;
+            written = bytes.len();
+            Ok(())
+        })?;
         disk.sync(file)?;
         segment.valid_bytes += batch.bytes.len() as u64;
         batch.commit(index);
@@ -314,7 +334,9 @@ impl<D: Disk> Store<D> {
         head.encode(&mut self.batch.bytes);
         if let (Some(carry), Some(last)) = (carry, last) {
             let pieces = carried(carry, last);
-            self.batch.encode(&mut index, (sequence, 0), pieces);
+            // Written with the head, below.
+            self.batch
+                .encode(&mut index, (sequence, 0), pieces, |_| Ok(()))?;
         }
         head.begun_bytes = self.batch.bytes.len() as u32; // a batch has its bound
         let mut encoded = Vec::new();
@@ -338,6 +360,7 @@ impl<D: Disk> Store<D> {
             valid_bytes: self.batch.bytes.len() as u64,
             index: Index::Memory(Box::new(index)),
             is_unsettled: false,
+            wants_synced_index: false,
         });
         self.active = Some(file);
         if self.segments.len() >= 2 {
