@@ -84,7 +84,7 @@ pub struct LogSettings {
     pub cache_bytes: u64,
     /// Segments whose newest record is older are evicted.
     pub age_max_ms: u64,
-    /// Capacity of a segment, in bytes.
+    /// Capacity of a segment, in bytes; of a log on disk, there. In memory its segments have at most 2 MiB.
     pub segment_bytes: u32,
     /// Retained messages of all its partitions take at most so many bytes; beyond that a retaining publish is refused.
     pub retained_bytes_max: u64,

@@ -112,6 +112,9 @@ impl Steady {
     }
 }
 
+/// Bytes of a segment in the memory of a log on disk, whose segments there are larger: each partition fills one.
+const CACHE_SEGMENT_BYTES_MAX: u64 = 2 << 20;
+
 /// The partitions that live at `home`, in order, and its shares in their logs.
 pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartition>, Vec<Share>) {
     let mut partitions: Vec<HomePartition> = Vec::new();
@@ -121,7 +124,11 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
         let ids = log.first_partition..log.first_partition + log.partitions_count;
         let own: Vec<PartitionId> = ids.filter(|id| settings.home_of(*id) == home).collect();
         let share = share_of(log, first, own.len() as u32);
-        let segment_bytes = u64::from(log.segment_bytes).min(share.bytes_max / 4) as usize;
+        let segment_bytes_max = match log.durability {
+            Durability::Memory => share.bytes_max / 4,
+            Durability::Disk => CACHE_SEGMENT_BYTES_MAX.min(share.bytes_max / 4),
+        };
+        let segment_bytes = u64::from(log.segment_bytes).min(segment_bytes_max) as usize;
         partitions.extend(own.into_iter().map(|id| HomePartition {
             id,
             epoch: log.epoch,

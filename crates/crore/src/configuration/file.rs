@@ -179,6 +179,7 @@ fn read_tables(
                 }),
             }
         }
+        entry.derive_defaults();
         entries.push(entry);
     }
     entries

@@ -33,6 +33,11 @@ pub struct Configuration {
     pub rules: Vec<Entry>,
 }
 
+/// A segment on disk is by default about so small a part of its log.
+const DISK_SEGMENTS: u64 = 32;
+/// The largest segment that a log on disk has by default.
+const DISK_SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
 /// One `[[log]]` or `[[rule]]`.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -214,6 +219,21 @@ impl Entry {
 
     fn put(&mut self, key: &'static str, value: Value, origin: Origin) {
         self.values.insert(key, (value, origin));
+    }
+
+    /// Defaults that depend on other values. The segments of a larger log on disk are larger, so that a start opens few
+    /// files, and what goes at once stays a small part of the log.
+    fn derive_defaults(&mut self) {
+        let given = self.get("segment_bytes").map(|(_, origin)| origin);
+        if self.text("durability") == Some("disk")
+            && matches!(given, Some(Origin::Default))
+            && let (Some(bytes), Some(least)) =
+                (self.number("bytes_max"), self.number("segment_bytes"))
+        {
+            let part = bytes / DISK_SEGMENTS >> 20 << 20;
+            let value = Value::Size(part.clamp(least, DISK_SEGMENT_BYTES_MAX.max(least)));
+            self.put("segment_bytes", value, Origin::Default);
+        }
     }
 
     /// The value of a key and its origin; `None` where none was given and there is no default.

@@ -485,7 +485,8 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
         "segment_bytes",
         size(64 * KIB, 2 * GIB),
         "2MiB",
-        "Capacity of one segment, the unit in which the log forgets. On disk at most 256MiB, and a quarter of bytes_max.",
+        "Capacity of one segment, the unit in which the log forgets. On disk at most 256MiB and a quarter of bytes_max; \
+         not given, a 32nd of bytes_max from 2MiB to 64MiB.",
     ),
     option(
         "retained_bytes_max",

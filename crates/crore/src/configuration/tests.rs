@@ -373,6 +373,23 @@ fn logs_and_rules_are_assembled() {
 }
 
 #[test]
+fn segments_of_a_log_on_disk_grow_with_it() {
+    let segment_bytes = |rest: &str| {
+        let text = format!("[node]\ndata_dir = \"/tmp\"\n[[log]]\nname = \"a\"\n{rest}");
+        let configuration = load_text(Path::new("crore.toml"), &text).unwrap();
+        let options = assemble::node_options(&configuration, 1);
+        options.settings.logs[0].segment_bytes >> 20
+    };
+    assert_eq!(segment_bytes("bytes_max = \"10GiB\"\n"), 2); // in memory
+    let disk = |rest: &str| segment_bytes(&format!("durability = \"disk\"\n{rest}"));
+    assert_eq!(disk("bytes_max = \"16MiB\"\n"), 2);
+    assert_eq!(disk(""), 8);
+    assert_eq!(disk("bytes_max = \"1GiB\"\n"), 32);
+    assert_eq!(disk("bytes_max = \"10GiB\"\n"), 64);
+    assert_eq!(disk("bytes_max = \"10GiB\"\nsegment_bytes = \"2MiB\"\n"), 2);
+}
+
+#[test]
 fn tickets() {
     let text = format!(
         "[tickets]\nkeys = [\"{}\", \"{}\"]\nlifetime = \"90s\"\nrevoked_before = \"1970-01-01T00:01:00Z\"\n",

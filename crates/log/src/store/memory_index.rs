@@ -47,8 +47,8 @@ pub(super) struct Topic {
     pub last_offset: u64,
 }
 
-/// The most numbers that are remembered as found lately: 256 KiB.
-const FOUND_MAX: usize = 1 << 16;
+/// The most numbers that are remembered as found lately: 1 MiB.
+const FOUND_MAX: usize = 1 << 18;
 /// A number without a definition.
 const UNDEFINED: u32 = u32::MAX;
 
@@ -108,8 +108,9 @@ impl MemoryIndex {
     /// As [`MemoryIndex::number_of`], for a topic that is likely to be asked for under the same id again: then its name
     /// is compared and not hashed. Nothing depends on the id but the time that this takes.
     pub fn number_of_known(&mut self, partition: u32, id: u32, name: &[u8]) -> Option<u32> {
-        if self.found.len() < self.topics.len().min(FOUND_MAX) {
-            let slots_count = (2 * self.topics.len()).next_power_of_two().min(FOUND_MAX);
+        // So many slots that few topics share one.
+        if self.found.len() < (4 * self.topics.len()).min(FOUND_MAX) {
+            let slots_count = (8 * self.topics.len()).next_power_of_two().min(FOUND_MAX);
             self.found.clear();
             self.found.resize(slots_count.max(64), UNDEFINED);
         }

@@ -7,30 +7,72 @@ use super::index::{Found, Index, List};
 use super::walk::{Item, Walk};
 use super::{Store, StoreError};
 use crate::record::RecordView;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use hashbrown::HashTable;
+use stdx::hash::{Seed, keyed};
 
-/// Takes a topic of the merge.
-type Visit<'a, D> = dyn FnMut(&mut Store<D>, Merged) -> Result<(), StoreError> + 'a;
+/// Topics met so far, in the order in which they were met.
+struct Met {
+    seed: Seed,
+    table: HashTable<u32>,
+    topics: Vec<MetTopic>,
+}
 
-/// A topic that the merge of all indexes has come to.
-struct Merged {
+struct MetTopic {
     partition: u32,
-    name: Vec<u8>,
-    /// Greatest offset in any segment.
+    name: Box<[u8]>,
+    /// Greatest offset in any segment that was read.
     last_offset: u64,
-    /// The newest segment that has it, and what it says.
-    segment: usize,
-    found: Found,
+}
+
+impl Met {
+    fn new(seed: Seed) -> Met {
+        Met {
+            seed,
+            table: HashTable::new(),
+            topics: Vec::new(),
+        }
+    }
+
+    /// Takes a topic in; true if it is the first time.
+    fn meet(&mut self, partition: u32, name: &[u8], last_offset: u64) -> bool {
+        // A name belongs to one partition; the number only separates what damage has mixed up.
+        let (seed, topics) = (self.seed, &mut self.topics);
+        let is_it = |place: &u32| {
+            let topic = &topics[*place as usize];
+            topic.partition == partition && *topic.name == *name
+        };
+        let hash = keyed(seed, name);
+        if let Some(place) = self.table.find(hash, is_it) {
+            let last = &mut topics[*place as usize].last_offset;
+            *last = last_offset.max(*last);
+            return false;
+        }
+        topics.push(MetTopic {
+            partition,
+            name: name.into(),
+            last_offset,
+        });
+        let place = (topics.len() - 1) as u32; // a topic of a log takes far more than a byte of memory at home
+        let rehash = |place: &u32| keyed(seed, &topics[*place as usize].name);
+        self.table.insert_unique(hash, place, rehash);
+        true
+    }
 }
 
 impl<D: Disk> Store<D> {
     /// Every topic once: its partition, name, and the greatest offset that it has on disk.
     pub fn topics(&mut self, visit: &mut dyn FnMut(u32, &[u8], u64)) -> Result<(), StoreError> {
-        self.merge(false, &mut |_, topic| {
+        let mut met = Met::new(self.settings.hash_seed);
+        for segment in (0..self.segments.len()).rev() {
+            self.list(segment, false, &mut |partition, name, found| {
+                met.meet(partition, name, found.last_offset);
+            })?;
+        }
+        drop(met.table);
+        for topic in met.topics {
             visit(topic.partition, &topic.name, topic.last_offset);
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// The present retained message of every topic that has one, with its offset and time. One that is damaged is
@@ -39,16 +81,26 @@ impl<D: Disk> Store<D> {
         &mut self,
         visit: &mut dyn FnMut(u32, &[u8], RecordView<'_>),
     ) -> Result<(), StoreError> {
-        self.merge(true, &mut |store, topic| {
-            let Some(retained) = topic.found.retained.filter(|retained| !retained.clears) else {
-                return Ok(());
-            };
-            let bytes = store.read_retained(topic.segment, &retained)?;
-            if let Some(record) = bytes.as_deref().and_then(RecordView::parse) {
-                visit(topic.partition, &topic.name, record);
+        let mut met = Met::new(self.settings.hash_seed);
+        // The newest segment that has one of a topic counts, also where that one clears.
+        for segment in (0..self.segments.len()).rev() {
+            let mut present = Vec::new();
+            self.list(segment, true, &mut |partition, name, found| {
+                let is_first = met.meet(partition, name, found.last_offset);
+                let retained = found.retained.filter(|retained| !retained.clears);
+                if let Some(retained) = retained.filter(|_| is_first) {
+                    present.push((met.topics.len() - 1, retained));
+                }
+            })?;
+            for (place, retained) in present {
+                let bytes = self.read_retained(segment, &retained)?;
+                if let Some(record) = bytes.as_deref().and_then(RecordView::parse) {
+                    let topic = &met.topics[place];
+                    visit(topic.partition, &topic.name, record);
+                }
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// The newest records of all partitions, `bytes_max` of them together, in the order of the log. They begin behind
@@ -156,90 +208,31 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Visits topics by partition and name, each once, over all segments.
-    fn merge(&mut self, is_retained: bool, visit: &mut Visit<'_, D>) -> Result<(), StoreError> {
-        let list_of = |segment: &super::Segment| segment.index.list(is_retained);
-        let mut lists: Vec<List> = self.segments.iter().map(list_of).collect();
-        // The least topic first; of the same topic the newest segment first.
-        let mut heap = BinaryHeap::new();
-        for segment in 0..lists.len() {
-            let listed = self.listed(&mut lists, segment, 0, is_retained)?;
-            heap.extend(
-                listed.map(|(key, found)| Reverse((key, Reverse(segment), 0, Payload(found)))),
-            );
-        }
-        let mut merged: Option<Merged> = None;
-        while let Some(Reverse(((partition, name), Reverse(segment), nth, Payload(found)))) =
-            heap.pop()
-        {
-            let listed = self.listed(&mut lists, segment, nth + 1, is_retained)?;
-            let next = listed
-                .map(|(key, found)| Reverse((key, Reverse(segment), nth + 1, Payload(found))));
-            heap.extend(next);
-            match &mut merged {
-                Some(merged) if merged.partition == partition && merged.name == name => {
-                    merged.last_offset = merged.last_offset.max(found.last_offset);
-                }
-                _ => {
-                    let topic = Merged {
-                        partition,
-                        name,
-                        last_offset: found.last_offset,
-                        segment,
-                        found,
-                    };
-                    if let Some(done) = merged.replace(topic) {
-                        visit(self, done)?;
-                    }
-                }
-            }
-        }
-        match merged {
-            Some(last) => visit(self, last),
-            None => Ok(()),
-        }
-    }
-
-    /// One topic of a segment. An index that is made again meanwhile has the same topics in the same order.
-    #[allow(clippy::type_complexity)] // a key and a value
-    fn listed(
+    /// Visits the topics of a segment, all or those with a retained record. Segment by segment, because a file's pages
+    /// are then read once and one after the other, however many segments there are.
+    fn list(
         &mut self,
-        lists: &mut [List],
         segment: usize,
-        nth: u32,
         is_retained: bool,
-    ) -> Result<Option<((u32, Vec<u8>), Found)>, StoreError> {
-        self.repairing(|store| {
-            let index = &store.segments[segment].index;
-            if matches!(index, Index::Memory(_)) != matches!(lists[segment], List::Numbers(_)) {
-                lists[segment] = index.list(is_retained);
+        visit: &mut dyn FnMut(u32, &[u8], &Found),
+    ) -> Result<(), StoreError> {
+        let mut list = self.segments[segment].index.list(is_retained);
+        let mut name = Vec::new();
+        for nth in 0.. {
+            let listed = self.repairing(|store| {
+                let index = &store.segments[segment].index;
+                // An index that is made again meanwhile has the same topics in the same order.
+                if matches!(index, Index::Memory(_)) != matches!(list, List::Numbers(_)) {
+                    list = index.list(is_retained);
+                }
+                let listed = index.listed(&mut store.files, &list, nth, &mut name)?;
+                Ok::<_, ReadError>(listed)
+            })?;
+            match listed {
+                Some((partition, found)) => visit(partition, &name, &found),
+                None => break,
             }
-            let mut name = Vec::new();
-            let listed = index.listed(&mut store.files, &lists[segment], nth, &mut name)?;
-            Ok::<_, ReadError>(listed.map(|(partition, found)| ((partition, name), found)))
-        })
-    }
-}
-
-/// What the heap carries along without comparing it.
-struct Payload(Found);
-
-impl PartialEq for Payload {
-    fn eq(&self, _: &Payload) -> bool {
-        true
-    }
-}
-
-impl Eq for Payload {}
-
-impl PartialOrd for Payload {
-    fn partial_cmp(&self, other: &Payload) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Payload {
-    fn cmp(&self, _: &Payload) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
+        }
+        Ok(())
     }
 }
