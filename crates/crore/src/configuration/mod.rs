@@ -230,7 +230,7 @@ impl Entry {
             && let (Some(bytes), Some(least)) =
                 (self.number("bytes_max"), self.number("segment_bytes"))
         {
-            let part = bytes / DISK_SEGMENTS >> 20 << 20;
+            let part = (bytes / DISK_SEGMENTS).next_multiple_of(1 << 20);
             let value = Value::Size(part.clamp(least, DISK_SEGMENT_BYTES_MAX.max(least)));
             self.put("segment_bytes", value, Origin::Default);
         }
