@@ -90,7 +90,7 @@ impl Ring {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
-        let checksum = crc32c::crc32c(&bytes);
+        let checksum = crc_fast::crc32_iscsi(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -110,7 +110,7 @@ impl Ring {
         if &checked[..8] != MAGIC {
             return Err("it does not begin as such a file");
         }
-        if checksum != crc32c::crc32c(checked).to_le_bytes() {
+        if checksum != crc_fast::crc32_iscsi(checked).to_le_bytes() {
             return Err("its checksum is wrong");
         }
         let (head, rest) = checked.split_at(HEAD_BYTES);
@@ -246,7 +246,7 @@ mod tests {
             let mut bytes = after(&[0, 1_000]).encode();
             bytes.truncate(bytes.len() - CHECKSUM_BYTES);
             change(&mut bytes);
-            let checksum = crc32c::crc32c(&bytes);
+            let checksum = crc_fast::crc32_iscsi(&bytes);
             bytes.extend_from_slice(&checksum.to_le_bytes());
             assert_eq!(Ring::decode(&bytes).err(), Some(problem));
         };
