@@ -4,7 +4,9 @@
 //! batch, and finds it again.
 
 use log::store::hostile::HostileDisk;
-use log::store::{Append, ScanQuery, StartQuery, Store, StoreSettings};
+use log::store::{
+    Append, OnceWindow, ScanQuery, SegmentOnce, StartQuery, Store, StoreSettings,
+};
 use log::{PageLimits, RecordView};
 use stdx::hash::Seed;
 
@@ -89,14 +91,24 @@ fn settings() -> StoreSettings {
     }
 }
 
+/// A record with a producer or a key.
 fn record(offset: u64) -> Vec<u8> {
+    let (kind, value) = match offset % 2 {
+        0 => (3, [&offset.to_le_bytes()[..], b"p"].concat()),
+        _ => (4, b"key".to_vec()),
+    };
+    let length = 45 + 3 + value.len() as u32;
     let mut bytes = Vec::new();
-    bytes.extend_from_slice(&45u32.to_le_bytes());
+    bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&0u32.to_le_bytes());
     for field in [offset, offset.saturating_sub(1), 1_000] {
         bytes.extend_from_slice(&field.to_le_bytes());
     }
-    bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]); // retained
+    bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0]); // retained
+    bytes.extend_from_slice(&(3 + value.len() as u16).to_le_bytes());
+    bytes.push(kind);
+    bytes.extend_from_slice(&(value.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&value);
     bytes.extend_from_slice(b"hello");
     bytes
 }
@@ -138,7 +150,32 @@ fn drive(disk: &HostileDisk) {
     assert_eq!(found, [offset]);
 }
 
+/// Wants everything.
+struct Window;
+
+impl OnceWindow for Window {
+    fn publications_wanted(&self, partition: u32, _: &[u8]) -> u32 {
+        // Of one partition a few.
+        [u32::MAX, 2][partition as usize % 2]
+    }
+
+    fn wants_keys(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, found: SegmentOnce) {
+        let is_named = |topic: u32| assert!((topic as usize) < found.topics.len());
+        for producer in &found.producers {
+            assert!(producer.partition < PARTITIONS);
+            let publications = &producer.publications;
+            publications.iter().for_each(|one| is_named(one.topic));
+        }
+        found.keys.iter().for_each(|key| is_named(key.topic));
+    }
+}
+
 fn read(store: &mut Store<HostileDisk>) {
+    let _ = store.once(&mut Window);
     let mut topics = Vec::new();
     let _ = store.topics(&mut |partition, topic, _| topics.push((partition, topic.to_vec())));
     let _ = store.retained(&mut |_, _, record| assert!(!record.bytes().is_empty()));

@@ -5,6 +5,9 @@ use std::fs;
 use end_to_end::curl::{curl, publish};
 use end_to_end::process::Ended;
 use end_to_end::server::{Place, Server};
+use end_to_end::tools;
+
+const JSON: &str = "Content-Type: application/json";
 
 /// Little memory, so that most of what is read comes from the disk.
 fn configuration(place: &Place) -> String {
@@ -137,4 +140,56 @@ fn what_does_not_fit_refuses_the_start() {
         says(&ended, "log.partitions_count") && says(&ended, "crore.toml:6"),
         "{ended:?}"
     );
+}
+
+/// Publishes one message by `crore pub`, with a producer's number; the answer.
+fn publish_as_producer(server: &Server, sequence: &str, text: &str) -> serde_json::Value {
+    let url = server.ws_url("");
+    let mut command = tools::crore();
+    command.args(["pub", "--json", "--url", &url, "--producer", "p"]);
+    command.args(["--sequence", sequence, "once/b", text]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn publish_with_key(server: &Server, key: &str) -> serde_json::Value {
+    let header = format!("Idempotency-Key: \"{key}\"");
+    let url = server.url("/topics/once/a");
+    let answer = curl(&["--data-binary", "text", "--header", &header, &url]);
+    answer.expect(200).json()
+}
+
+/// What was published once before any end is known after it, with much more in between than memory holds.
+#[test]
+fn published_once_over_any_end() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&configuration(&place));
+    let server = place.start();
+    let first_key = publish_with_key(&server, "first");
+    let first = publish_as_producer(&server, "7", "one");
+    let second = publish_as_producer(&server, "9", "two");
+    assert_eq!(first["duplicate"], false);
+    publish_many(&place, &server, "a/b", 0, 240);
+    let mut server = server;
+    for (round, signal) in ["KILL", "TERM", "KILL", "INT"].into_iter().enumerate() {
+        server.process.signal(signal);
+        let _ = server.end();
+        server = place.start();
+        let again = |mut before: serde_json::Value| {
+            before["duplicate"] = true.into();
+            before
+        };
+        let repeated = publish_with_key(&server, "first");
+        assert_eq!(repeated, again(first_key.clone()), "after {signal}");
+        let repeated = publish_as_producer(&server, "7", "one");
+        assert_eq!(repeated, again(first.clone()), "after {signal}");
+        let repeated = publish_as_producer(&server, "9", "two");
+        assert_eq!(repeated, again(second.clone()), "after {signal}");
+        // A number in between is not one that was never there, but too late.
+        let envelope = r#"{"topic":"once/b","data":1,"producer":{"id":"p","sequence":8}}"#;
+        let url = server.url("/publish");
+        curl(&["--data-binary", envelope, "-H", JSON, &url]).expect_problem(409, "out_of_order");
+        publish_many(&place, &server, "a/b", 240 * (round + 1), 240);
+    }
 }

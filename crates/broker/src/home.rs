@@ -45,8 +45,10 @@ mod statistics;
 mod streams;
 mod subscribe;
 mod topics;
+mod window;
 
 pub use statistics::{HomeRefusals, HomeStatistics};
+pub use window::FoundWindow;
 
 use crate::disk::{DiskLetter, DiskRequest};
 use crate::mail::{EdgeId, HomeId, Letter, PartitionId, Request};

@@ -483,7 +483,7 @@ impl World {
                 let name = name.as_bytes();
                 let restored = self
                     .home
-                    .restore_record(START_MS, partition, name, record, memory, out);
+                    .restore_record(partition, name, record, memory, out);
                 assert_eq!(restored, Ok(()));
             }
             let head = records.last().map_or(floor - 1, |(offset, _)| *offset);

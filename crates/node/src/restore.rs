@@ -3,15 +3,15 @@
 //! Read on the thread that starts the node, put into a home on the home's own thread: memory of segments belongs to that
 //! thread.
 
-use broker::home::{Home, HomeOutputs};
+use broker::home::{FoundWindow, Home, HomeOutputs};
 use broker::mail::{Code, PartitionId};
 use broker::settings::Settings;
 use log::Memory;
-use log::store::{Disk, Recovered, Store, StoreError};
+use log::store::{Disk, OnceWindow, Recovered, SegmentOnce, Store, StoreError};
 use stdx::chunk::Slice;
 
 /// What one home has to know of one log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Restoration {
     /// Partition, head and floor.
     partitions: Vec<(PartitionId, u64, u64)>,
@@ -20,6 +20,57 @@ pub struct Restoration {
     retained: Vec<(PartitionId, Box<[u8]>, Slice)>,
     /// Oldest first within each partition.
     recent: Vec<(PartitionId, Box<[u8]>, Slice)>,
+    /// What publications are called.
+    window: FoundWindow,
+}
+
+/// Divides what publications of a log are called over the homes.
+struct Windows<'a> {
+    homes: &'a mut [Restoration],
+    settings: &'a Settings,
+    first_partition: PartitionId,
+}
+
+impl Windows<'_> {
+    fn place(&self, partition: u32) -> (PartitionId, usize) {
+        let partition = self.first_partition + partition;
+        (partition, usize::from(self.settings.home_of(partition)))
+    }
+}
+
+impl OnceWindow for Windows<'_> {
+    fn publications_wanted(&self, partition: u32, producer: &[u8]) -> u32 {
+        let (partition, home) = self.place(partition);
+        let wanted = self.homes[home]
+            .window
+            .publications_wanted(partition, producer);
+        u32::try_from(wanted).unwrap_or(u32::MAX)
+    }
+
+    fn wants_keys(&self) -> bool {
+        self.homes.iter().any(|home| home.window.wants_keys())
+    }
+
+    fn take(&mut self, found: SegmentOnce) {
+        let topic = |place: u32| found.topics.get(place as usize);
+        for producer in found.producers.iter().rev() {
+            let (partition, home) = self.place(producer.partition);
+            let publications = producer.publications.iter().rev();
+            let publications = publications.filter_map(|publication| {
+                let (_, topic) = topic(publication.topic)?;
+                Some((publication.sequence, publication.offset, &topic[..]))
+            });
+            let window = &mut self.homes[home].window;
+            window.take_producer(partition, &producer.id, producer.last_ms, publications);
+        }
+        for key in found.keys.iter().rev() {
+            if let Some((partition, topic)) = topic(key.topic) {
+                let (partition, home) = self.place(*partition);
+                let window = &mut self.homes[home].window;
+                window.take_key(partition, topic, &key.key, key.offset, key.time_ms);
+            }
+        }
+    }
 }
 
 impl Restoration {
@@ -34,7 +85,13 @@ impl Restoration {
         log: u16,
     ) -> Result<Vec<Restoration>, StoreError> {
         let mut homes: Vec<Restoration> = (0..settings.homes_count)
-            .map(|_| Restoration::default())
+            .map(|_| Restoration {
+                partitions: Vec::new(),
+                topics: Vec::new(),
+                retained: Vec::new(),
+                recent: Vec::new(),
+                window: FoundWindow::new(&settings.limits),
+            })
             .collect();
         let Some(log) = settings.logs.get(usize::from(log)) else {
             return Ok(homes);
@@ -61,19 +118,20 @@ impl Restoration {
             let record = Slice::copy_of(record.bytes());
             homes[home].recent.push((partition, name.into(), record));
         })?;
+        store.once(&mut Windows {
+            homes: &mut homes,
+            settings,
+            first_partition: log.first_partition,
+        })?;
         Ok(homes)
     }
 
-    /// Puts it into a home that has not heard of any edge.
+    /// Puts it into a home that has not heard of any edge. What publications are called comes back: it belongs into the
+    /// home too, for all logs together ([`Home::restore_windows`]).
     ///
     /// # Errors
     /// There is no memory for all its topics.
-    pub fn restore(
-        self,
-        now_ms: u64,
-        home: &mut Home,
-        memory: &mut dyn Memory,
-    ) -> Result<(), Code> {
+    pub fn restore(self, home: &mut Home, memory: &mut dyn Memory) -> Result<FoundWindow, Code> {
         // Nobody has interest in anything yet.
         let mut out = HomeOutputs::new(0);
         for (partition, _, floor) in &self.partitions {
@@ -86,11 +144,16 @@ impl Restoration {
             home.restore_retained(partition, &name, &record)?;
         }
         for (partition, name, record) in self.recent {
-            home.restore_record(now_ms, partition, &name, &record, memory, &mut out)?;
+            home.restore_record(partition, &name, &record, memory, &mut out)?;
         }
         for (partition, head, _) in self.partitions {
             home.restore_head(partition, head);
         }
-        Ok(())
+        Ok(self.window)
+    }
+
+    /// What publications are called, and nothing else.
+    pub fn into_window(self) -> FoundWindow {
+        self.window
     }
 }

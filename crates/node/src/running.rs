@@ -491,11 +491,14 @@ fn restored_home(
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_millis() as u64;
+    let mut windows = Vec::new();
     for restoration in restorations {
-        restoration
-            .restore(now_ms, &mut home, memory)
+        let window = restoration
+            .restore(&mut home, memory)
             .map_err(|_| StartError::Log("any".into(), LogError::Memory))?;
+        windows.push(window);
     }
+    home.restore_windows(now_ms, &windows);
     Ok(Some(home))
 }
 

@@ -209,6 +209,14 @@ impl Disks {
         Ok(lives)
     }
 
+    /// For each partition of a log on disk the least offset that it had when it was opened.
+    pub fn floors(&self) -> Vec<(u32, u64)> {
+        self.logs
+            .iter()
+            .flat_map(|log| log.thread.floors())
+            .collect()
+    }
+
     /// The node dies.
     pub fn crash(&mut self) {
         for log in &mut self.logs {
@@ -247,8 +255,12 @@ impl Disks {
         memory: &mut dyn Memory,
     ) -> Result<(), String> {
         let now_ms = self.unix_ms;
-        let mut logs = self.logs.iter_mut();
-        logs.try_for_each(|log| log.thread.restore(now_ms, home, id, memory))
+        let logs = self.logs.iter_mut();
+        let windows: Result<Vec<_>, _> = logs
+            .filter_map(|log| log.thread.restore(home, id, memory).transpose())
+            .collect();
+        home.restore_windows(now_ms, &windows?);
+        Ok(())
     }
 
     /// A home asks a log.

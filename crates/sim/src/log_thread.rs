@@ -3,7 +3,7 @@
 use crate::faults::DiskFaults;
 use crate::mutation::Saboteur;
 use broker::disk::{DiskLetter, DiskRequest};
-use broker::home::{Home, HomeOutputs};
+use broker::home::{FoundWindow, Home, HomeOutputs};
 use broker::settings::{LogSettings, OlderEpoch, Settings};
 use log::Memory;
 use log::store::hostile::{HostileDisk, HostileFile, proven_bytes};
@@ -106,7 +106,8 @@ pub struct Worn {
 pub struct LogThread {
     disk: HostileDisk,
     worker: Option<LogWorker<SimDisk>>,
-    restorations: Vec<Restoration>,
+    /// By home, until it is put there.
+    restorations: Vec<Option<Restoration>>,
     has_more: bool,
     saboteur: Rc<RefCell<Saboteur>>,
     random: Prng,
@@ -201,7 +202,8 @@ impl LogThread {
             match opened {
                 Ok((worker, restorations, recovered)) => {
                     self.note_opened(before.as_ref(), &recovered)?;
-                    (self.worker, self.restorations) = (Some(worker), restorations);
+                    self.worker = Some(worker);
+                    self.restorations = restorations.into_iter().map(Some).collect();
                     let older = recovered.older.iter().map(|older| OlderEpoch {
                         epoch: older.epoch,
                         valid_below: older.valid_below.clone(),
@@ -217,6 +219,14 @@ impl LogThread {
                 }
             }
         }
+    }
+
+    /// For each partition the least offset that it had when it was opened.
+    pub fn floors(&self) -> Vec<(u32, u64)> {
+        let floors = self.recovered.iter().flat_map(|found| &found.floors);
+        (self.settings.first_partition..)
+            .zip(floors.copied())
+            .collect()
     }
 
     fn note_opened(&mut self, before: Option<&Recovered>, found: &Recovered) -> Result<(), String> {
@@ -391,31 +401,35 @@ impl LogThread {
         letters
     }
 
-    /// A home learns what the log holds.
+    /// A home learns what the log holds; what publications are called comes back.
     ///
     /// # Errors
     /// What no start may say.
     pub fn restore(
         &mut self,
-        now_ms: u64,
         home: &mut Home,
         id: u16,
         memory: &mut dyn Memory,
-    ) -> Result<(), String> {
-        if self.saboteur.borrow().restores() {
-            self.restore_badly(now_ms, home, id, memory);
-            return Ok(());
-        }
+    ) -> Result<Option<FoundWindow>, String> {
         let restoration = self
             .restorations
             .get_mut(usize::from(id))
-            .map(std::mem::take);
-        let restored = restoration.map_or(Ok(()), |found| found.restore(now_ms, home, memory));
-        restored.map_err(|code| format!("home {id} was not restored: {code:?}"))
+            .and_then(Option::take);
+        let restored = match restoration {
+            None => return Ok(None),
+            Some(found) if self.saboteur.borrow().restores() => {
+                self.restore_badly(home, id, memory);
+                Ok(found.into_window())
+            }
+            Some(found) => found.restore(home, memory),
+        };
+        let window = restored.map_err(|code| format!("home {id} was not restored: {code:?}"))?;
+        let is_lost = self.saboteur.borrow_mut().loses_window();
+        Ok((!is_lost).then_some(window))
     }
 
     /// The same with a bug in it.
-    fn restore_badly(&mut self, now_ms: u64, home: &mut Home, id: u16, memory: &mut dyn Memory) {
+    fn restore_badly(&mut self, home: &mut Home, id: u16, memory: &mut dyn Memory) {
         let (Some(recovered), Some(worker)) = (&self.recovered, &mut self.worker) else {
             return;
         };
@@ -442,9 +456,9 @@ impl LogThread {
         let cache_bytes = self.settings.cache_bytes;
         let _ = store.recent(cache_bytes, &mut |partition, name, record| {
             if own(partition) && !saboteur.skips_recovered() {
-                let record = saboteur.on_recovered(&record);
+                let record = Slice::copy_of(record.bytes());
                 let place = partition + first;
-                let _ = home.restore_record(now_ms, place, name, &record, memory, out);
+                let _ = home.restore_record(place, name, &record, memory, out);
             }
         });
         for (partition, head) in (0..).zip(&recovered.heads) {

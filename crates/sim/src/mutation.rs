@@ -211,17 +211,15 @@ impl Saboteur {
     pub(crate) fn restores(&self) -> bool {
         matches!(
             self.mutation,
-            Some(Mutation::SkipRecovered | Mutation::ReuseOffsets | Mutation::DropProducers)
+            Some(Mutation::SkipRecovered | Mutation::ReuseOffsets)
         )
     }
 
-    /// A start has found a record: what the home gets.
-    pub(crate) fn on_recovered(&mut self, record: &log::RecordView<'_>) -> Slice {
-        if self.mutation == Some(Mutation::DropProducers) {
-            self.strikes += 1;
-            return without_names(record).unwrap_or_else(|| Slice::copy_of(record.bytes()));
-        }
-        Slice::copy_of(record.bytes())
+    /// A start has found what publications are called, and forgets it.
+    pub(crate) fn loses_window(&mut self) -> bool {
+        let is_lost = self.mutation == Some(Mutation::DropProducers);
+        self.strikes += u32::from(is_lost);
+        is_lost
     }
 
     /// A start has found the greatest offset of a partition.
@@ -398,23 +396,4 @@ fn with_wrong_prev(record: &Slice, too_high: bool) -> Slice {
     debug_assert_eq!(bytes[16..24], prev.to_le_bytes());
     bytes[16..24].copy_from_slice(&wrong.to_le_bytes());
     Slice::copy_of(&bytes)
-}
-
-/// The record as if its publisher had given it no name.
-fn without_names(record: &log::RecordView<'_>) -> Option<Slice> {
-    let tags: Vec<(&[u8], &[u8])> = record.tags().collect();
-    let new = log::NewRecord {
-        topic: record.topic(),
-        prev: record.prev(),
-        time_ms: record.time_ms(),
-        flags: record.flags(),
-        content_type: record.content_type(),
-        tags: &tags,
-        producer: None,
-        idempotency_key: None,
-        payload: record.payload(),
-    };
-    let mut head = Vec::new();
-    new.encode_head(record.offset(), &mut head).ok()?;
-    Some(Slice::concatenation_of(&[&head, record.payload()]))
 }

@@ -146,8 +146,6 @@ pub struct Oracle {
     pub holes: u64,
     /// Acknowledgements of what the log had already.
     pub duplicates: u64,
-    /// Nothing is evicted, limited or refused.
-    pub is_lossless: bool,
     /// Bits of a disk were flipped: acknowledged records may be gone, if that is said.
     pub is_flipped: bool,
 }
@@ -433,8 +431,10 @@ impl Oracle {
         }
         for (other, known) in &publication.places {
             let is_other = (*other, *known) != place;
-            // What retention has dropped is forgotten by a start, by names too.
-            let is_forgotten = !self.is_lossless && publication.attempts > 1;
+            // What came first may be heard of last.
+            let first = offset.min(*known);
+            let is_forgotten =
+                publication.attempts > 1 && self.lives.is_forgotten(partition, first);
             if is_other && !is_forgotten && self.lives.holds(partition, *other, *known, life) {
                 return Err(format!(
                     "publication {id} stands at {known} and at {offset}"

@@ -98,12 +98,9 @@ impl Plan {
             None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
         };
         let settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
-        // A start remembers what has been published once as far back as memory reaches.
-        let remembers = settings.logs[0].cache_bytes >= 1 << 20;
         let once = match mutation {
             Some(Mutation::DropProducers) => 1.0,
-            _ if remembers => [0.0, 0.3, 1.0][random.below(3) as usize],
-            _ => 0.0,
+            _ => [0.0, 0.3, 1.0][random.below(3) as usize],
         };
         let memory_is_short = !lossless && random.chance(0.3);
         let active_ms = match big {

@@ -112,7 +112,6 @@ impl World {
         }
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
-        oracle.is_lossless = plan.lossless;
         disks.borrow_mut().unix_ms = START_UNIX_MS;
         match disks.borrow_mut().open(&plan.settings) {
             Ok(durable) => plan.start(false, durable),

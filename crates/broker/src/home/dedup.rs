@@ -3,9 +3,10 @@
 //! Place on the path: a publication with a producer or an idempotency key is asked about before it is appended
 //! ([`Dedup::check`]) and noted afterwards ([`Dedup::note`]). Others cost nothing here.
 //!
-//! What is remembered is a function of the records: both names stand in the record, and [`Dedup::note_record`] rebuilds
-//! the window from the records that a start finds. What no record says is who owns a producer: after a start the
-//! first connection does.
+//! What is remembered is a function of the records: both names stand in the record, and a start builds the window again
+//! from what the log holds ([`super::window`]), in memory or not. Two things no record says. Who owns a producer: nobody
+//! need know, as no connection outlives the process, and what comes after a start comes on a newer one than all
+//! before; so the first connection that publishes by an id owns it. And a producer whose records are all gone: it begins anew.
 //!
 //! Invariants:
 //! - a *key* that is remembered is answered with its publication's offset. Remembered are the newest
@@ -138,29 +139,48 @@ impl Dedup {
     /// A publication that was checked has got its offset.
     pub fn note(&mut self, now_ms: u64, partition: u32, names: &Names, offset: u64) {
         if let Some(sequenced) = &names.producer {
-            self.producers.note(now_ms, partition, sequenced, offset);
+            self.producers.note(partition, sequenced, offset);
         }
         if let Some(key) = names.key {
             self.keys.note(now_ms, key, offset);
         }
     }
 
-    /// A record that a start has found in the log, in the order of offsets within the partition. `age_ms` is how long
-    /// ago it was appended. What is within the window is remembered as if it had come now: longer than promised, never
-    /// shorter.
-    pub fn note_record(
+    /// A producer's publications that a start has found in the log: sequence, offset and topic, oldest first. `rank` is
+    /// above that of producers that have been quiet for longer.
+    pub fn note_producer<'a>(
         &mut self,
-        now_ms: u64,
-        age_ms: u64,
+        rank: u64,
+        partition: u32,
+        id: &[u8],
+        publications: impl Iterator<Item = (u64, u64, &'a [u8])>,
+    ) {
+        let producer = self.identity(partition, None, id);
+        for (sequence, offset, topic) in publications {
+            let found = Sequenced {
+                producer,
+                sequence,
+                connection: 0,
+                topic: self.topic_hash(topic),
+            };
+            self.producers.note_found(rank, partition, &found, offset);
+        }
+    }
+
+    /// A key that a start has found in the log, oldest first. `age_ms` is how long ago it came. Within the window it is
+    /// remembered as if it had come now: longer than promised, never shorter.
+    pub fn note_key(
+        &mut self,
+        (now_ms, age_ms): (u64, u64),
         partition: u32,
         topic: &[u8],
-        record: &RecordView<'_>,
+        key: &[u8],
+        offset: u64,
     ) {
-        let mut names = self.names_of_record(partition, topic, record);
-        if age_ms > self.keys.window_ms() {
-            names.key = None;
+        if age_ms <= self.keys.window_ms() {
+            let key = self.identity(partition, Some(topic), key);
+            self.keys.note(now_ms, key, offset);
         }
-        self.note(now_ms, partition, &names, record.offset());
     }
 
     /// The newest publication of its partition has been refused by the disk: it was never appended. See the module for

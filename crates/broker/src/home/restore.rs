@@ -1,8 +1,9 @@
 //! A start with a log on disk: the home learns what the disk holds before it hears of any edge.
 //!
-//! Order: the partitions' floors, topics, their retained messages and recent records, the partitions' heads.
+//! Order: the partitions' floors, topics, their retained messages and recent records, the partitions' heads; and then what
+//! publications of all logs are called.
 
-use super::{Home, HomeOutputs};
+use super::{FoundWindow, Home, HomeOutputs};
 use crate::mail::{Code, PartitionId};
 use log::{Memory, RecordView};
 use stdx::chunk::Slice;
@@ -65,14 +66,12 @@ impl Home {
         Ok(())
     }
 
-    /// One of the newest records of a partition, oldest first and none left out, for memory to begin with. What its
-    /// publisher calls it is remembered, so that it is not published again.
+    /// One of the newest records of a partition, oldest first and none left out, for memory to begin with.
     ///
     /// # Errors
     /// The partition does not live here, or the topic was not restored.
     pub fn restore_record(
         &mut self,
-        now_ms: u64,
         partition: PartitionId,
         name: &[u8],
         record: &Slice,
@@ -82,11 +81,7 @@ impl Home {
         let local = self.local(partition).ok_or(Code::Internal)?;
         let topic = self.interests.topics.find(name, local);
         let topic = topic.ok_or(Code::Internal)?;
-        let view = RecordView::parse(record).ok_or(Code::Internal)?;
-        let age_ms = now_ms.saturating_sub(view.time_ms());
-        self.steady.advance(now_ms);
-        self.dedup
-            .note_record(self.steady.ms, age_ms, local, name, &view);
+        RecordView::parse(record).ok_or(Code::Internal)?;
         self.cache(local, topic, record.clone(), memory, out);
         Ok(())
     }
@@ -97,6 +92,50 @@ impl Home {
             let partition = &mut self.partitions[local as usize];
             partition.log.skip_to(head.saturating_add(1));
             partition.next_staged = partition.log.next_offset();
+        }
+    }
+
+    /// What publications of the logs are called, so that none is appended again; one window for each log. `now_ms` is
+    /// the wall clock, by which keys are too old.
+    pub fn restore_windows(&mut self, now_ms: u64, windows: &[FoundWindow]) {
+        self.steady.advance(now_ms);
+        let topics: Vec<Vec<&[u8]>> = windows.iter().map(FoundWindow::topics).collect();
+        let (mut producers, mut keys) = (Vec::new(), Vec::new());
+        for (window, topics) in windows.iter().zip(&topics) {
+            // In the order of each log, whatever the clock did; between logs the clock decides.
+            let mut newest_ms = 0;
+            for found in window.producers.iter().rev() {
+                newest_ms = found.last_ms.max(newest_ms);
+                producers.push((newest_ms, found, topics));
+            }
+            newest_ms = 0;
+            for found in window.keys.iter().rev() {
+                newest_ms = found.time_ms.max(newest_ms);
+                keys.push((newest_ms, found, topics));
+            }
+        }
+        producers.sort_by_key(|(newest_ms, ..)| *newest_ms);
+        keys.sort_by_key(|(newest_ms, ..)| *newest_ms);
+        for (rank, (_, found, topics)) in (1..).zip(producers) {
+            let Some(local) = self.local(found.partition) else {
+                continue;
+            };
+            let publications = found.publications.iter().rev().map(|publication| {
+                let topic = topics[publication.topic as usize];
+                (publication.sequence, publication.offset, topic)
+            });
+            self.dedup
+                .note_producer(rank, local, &found.id, publications);
+        }
+        for (_, found, topics) in keys {
+            let Some(local) = self.local(found.partition) else {
+                continue;
+            };
+            let age_ms = now_ms.saturating_sub(found.time_ms);
+            let topic = topics[found.topic as usize];
+            let times = (self.steady.ms, age_ms);
+            self.dedup
+                .note_key(times, local, topic, &found.key, found.offset);
         }
     }
 }

@@ -298,7 +298,7 @@ impl World {
         for (_, name, record) in &records[records.len().saturating_sub(2)..] {
             let (memory, out) = (&mut self.memory, &mut self.out);
             self.home
-                .restore_record(self.now_ms, 0, name.as_bytes(), record, memory, out)
+                .restore_record(0, name.as_bytes(), record, memory, out)
                 .unwrap();
         }
         let head = records.last().map_or(0, |(offset, ..)| *offset);

@@ -18,7 +18,11 @@
 //! 60  retained_count    u32
 //! 64  holes_count       u32
 //! 68  names_bytes       u32
-//! 72  the segment's head
+//! 72  producers_count   u32      and what follows for publications with names, see `once_file`
+//! 76  publications_count u32
+//! 80  keys_count        u32
+//! 84  once_bytes        u32
+//! 88  the segment's head
 //!     partitions   u32 first of its records, u32 count; for each partition
 //!     records      offset u64, position u32, length u32; by partition and offset
 //!     places       u32, of a topic's records among those of its partition; by topic
@@ -27,6 +31,7 @@
 //!     retained     u32, rows of topics with a retained record
 //!     holes        partition u32, 0 u32, from u64, through u64
 //!     names
+//!     what publications are called, see `once_file`
 //! ```
 
 use super::Segment;
@@ -35,14 +40,15 @@ use super::disk::{Disk, DiskError};
 use super::files::{Files, ReadError};
 use super::format::{SegmentHead, head_bytes, index_name, u16_at, u32_at, u64_at};
 use super::memory_index::{Entry, Hole, MemoryIndex, Retained};
+use super::once_file::OnceFile;
 
 pub(super) const PAGE_BYTES: usize = 4096;
 /// Bytes of data in a page.
 pub(super) const PAGE_DATA_BYTES: usize = PAGE_BYTES - 4;
 
 const MAGIC: [u8; 8] = *b"CROREIDX";
-const VERSION: u16 = 1;
-const FIXED_BYTES: u64 = 72;
+const VERSION: u16 = 2;
+const FIXED_BYTES: u64 = 72 + OnceFile::COUNTS_BYTES as u64;
 const RECORD_BYTES: u64 = 16;
 const ROW_BYTES: usize = 48;
 const HOLE_BYTES: u64 = 24;
@@ -61,6 +67,7 @@ pub(super) struct IndexFile {
     pub holes: Vec<Hole>,
     /// Bytes of the file.
     pub file_bytes: u64,
+    pub once: OnceFile,
     numbers_count: u32,
     names_bytes: u32,
     sections: Sections,
@@ -153,6 +160,7 @@ impl IndexFile {
         }
         out.put_u32(index.holes.len());
         out.put_u32(names.len());
+        OnceFile::put_counts(&mut out, &index.once);
         let mut encoded = Vec::new();
         head.encode(&mut encoded);
         out.put(&encoded);
@@ -183,6 +191,7 @@ impl IndexFile {
             out.put(&hole.through.to_le_bytes());
         }
         out.put(&names);
+        OnceFile::put(&mut out, &index.once, &numbers);
         out.finish()
     }
 
@@ -206,7 +215,8 @@ impl IndexFile {
         }
         let counts: [u32; 6] = std::array::from_fn(|field| u32_at(&fixed, 48 + 4 * field));
         let sections = Sections::new(partitions_count, counts);
-        if file_bytes != sections.end.div_ceil(PAGE_DATA_BYTES as u64) * PAGE_BYTES as u64 {
+        let once = OnceFile::decode(&fixed[72..], sections.end);
+        if file_bytes != once.end().div_ceil(PAGE_DATA_BYTES as u64) * PAGE_BYTES as u64 {
             return Err(damaged);
         }
         let mut head = vec![0; head_bytes(partitions_count) as usize];
@@ -241,6 +251,7 @@ impl IndexFile {
             retained_count,
             holes: holes.chunks(HOLE_BYTES as usize).map(hole_of).collect(),
             file_bytes,
+            once,
             numbers_count,
             names_bytes,
             sections,
@@ -419,7 +430,7 @@ pub(super) fn page_crc(data: &[u8], sequence: u64, page: u64) -> u32 {
 }
 
 /// Data in, pages out.
-struct PageWriter {
+pub(super) struct PageWriter {
     sequence: u64,
     out: Vec<u8>,
 }
@@ -431,11 +442,11 @@ impl PageWriter {
     }
 
     /// Every count in an index is below 2^32, as a segment's bytes are.
-    fn put_u32(&mut self, value: usize) {
+    pub(super) fn put_u32(&mut self, value: usize) {
         self.put(&(value as u32).to_le_bytes());
     }
 
-    fn put(&mut self, mut bytes: &[u8]) {
+    pub(super) fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = PAGE_DATA_BYTES - self.out.len() % PAGE_BYTES;
             let (now, later) = bytes.split_at(room.min(bytes.len()));

@@ -3,6 +3,7 @@
 //! Topics are numbered as their definitions number them. A number that no definition has given yet, behind damage,
 //! is a topic without a partition.
 
+use super::once::OnceTable;
 use super::walk::{Item, Walk};
 use crate::record::{Flags, RecordView};
 use hashbrown::HashTable;
@@ -76,6 +77,8 @@ pub(super) struct MemoryIndex {
     /// Time of its first record.
     pub first_ms: u64,
     pub records_count: u64,
+    /// What publications are called.
+    pub once: OnceTable,
 }
 
 impl MemoryIndex {
@@ -91,7 +94,13 @@ impl MemoryIndex {
             newest_ms: 0,
             first_ms: 0,
             records_count: 0,
+            once: OnceTable::default(),
         }
+    }
+
+    /// Key of its hashes.
+    pub fn seed(&self) -> Seed {
+        self.seed
     }
 
     /// The number of a topic.
@@ -381,6 +390,7 @@ impl Scan {
             record.time_ms(),
             is_empty,
         );
+        self.index.push_once(record.topic(), position, record);
         true
     }
 }

@@ -29,6 +29,8 @@ mod index;
 mod index_file;
 mod inspect;
 mod memory_index;
+mod once;
+mod once_file;
 mod read;
 mod recover;
 mod start;
@@ -39,6 +41,7 @@ pub use disk::{Disk, DiskError};
 pub use expire::Dropped;
 pub use format::PARTITIONS_MAX;
 pub use inspect::{Dumped, Finding, StoreStats};
+pub use once::{KeyOnce, OnceWindow, ProducerOnce, SegmentOnce, SequenceOnce};
 pub use read::{ScanQuery, StartQuery, StorePage, StoreScan, StoreStart};
 pub use write::Append;
 

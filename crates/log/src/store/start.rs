@@ -166,7 +166,7 @@ impl<D: Disk> Store<D> {
         Ok(behind)
     }
 
-    /// Visits the publications of a segment from a position on.
+    /// Visits the publications of a segment from a position on; of a batch that damage has let through twice, once.
     fn visit_from(
         &mut self,
         segment: usize,
@@ -180,6 +180,8 @@ impl<D: Disk> Store<D> {
         let name = segment_name(sequence);
         let bytes = self.files.read_whole(&name, valid_bytes)?;
         let mut names: Vec<Option<(u32, Vec<u8>)>> = Vec::new();
+        let mut lasts = self.segments[segment].head.heads.clone();
+        let limits = self.end_heads(segment).to_vec();
         for (position, _, item) in Walk::new(&bytes, sequence, self.segments[segment].head.bytes())
         {
             match item {
@@ -194,12 +196,22 @@ impl<D: Disk> Store<D> {
                     }
                     names[place].get_or_insert_with(|| (partition, name.to_vec()));
                 }
-                Item::Record(record) if position >= start => {
+                Item::Record(record) => {
                     let topic = names.get(record.topic() as usize);
                     if let Some(Some((partition, name))) = topic
                         && *partition < self.settings.partitions_count
                     {
-                        visit(*partition, name, record);
+                        // As the index has it.
+                        let place = *partition as usize;
+                        let is_indexed =
+                            lasts[place] < record.offset() && record.offset() <= limits[place];
+                        if !is_indexed {
+                            continue;
+                        }
+                        lasts[place] = record.offset();
+                        if position >= start {
+                            visit(*partition, name, record);
+                        }
                     }
                 }
                 _ => {}

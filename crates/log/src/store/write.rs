@@ -7,6 +7,7 @@ use super::format::{
 };
 use super::index::Index;
 use super::memory_index::{Entry, MemoryIndex, Retained};
+use super::once::is_named;
 use super::{BATCH_BYTES_MAX, Carry, Segment, Store, StoreError};
 use crate::record::{Flags, RecordView};
 use stdx::names::NAME_BYTES_MAX;
@@ -54,6 +55,8 @@ struct Pending {
     time_ms: u64,
     is_empty: bool,
     is_copy: bool,
+    /// Where it starts in the batch, if its publisher has given it a name.
+    named_at: Option<usize>,
 }
 
 impl Batch {
@@ -98,6 +101,7 @@ impl Batch {
                 time_ms: record.time_ms(),
                 is_empty: record.payload().is_empty(),
                 is_copy,
+                named_at: (!is_copy && is_named(&record)).then_some(start),
             });
             if self.bytes.len() - written >= WRITE_BYTES {
                 write(&self.bytes)?;
@@ -127,6 +131,10 @@ impl Batch {
                     ..
                 } = pending;
                 index.push(number, entry, flags, pending.time_ms, pending.is_empty);
+                let named = pending.named_at.and_then(|start| self.bytes.get(start..));
+                if let Some(record) = named.and_then(RecordView::parse) {
+                    index.push_once(number, entry.position, &record);
+                }
                 continue;
             }
             let retained = Retained {

@@ -1,5 +1,6 @@
 //! A store, its disk, and what must be true of them.
 
+mod once;
 mod topic_reads;
 
 use log::store::hostile::HostileDisk;
@@ -254,6 +255,7 @@ impl World {
         self.check_retained(!lost.is_empty());
         self.check_topics(&read);
         self.check_recent(&read);
+        self.check_once(&read);
         if recovered.damages.is_empty() && self.faults == Faults::Lossy {
             self.check_everything(&read);
         }
@@ -598,6 +600,20 @@ struct Everything {
     damaged: Vec<bool>,
 }
 
+/// A producer, a key, or neither.
+fn fields(prng: &mut Prng, offset: u64) -> Vec<u8> {
+    let (kind, value) = match prng.below(6) {
+        0 | 1 => {
+            let id = format!("producer {}", prng.below(4));
+            (3, [&offset.to_le_bytes(), id.as_bytes()].concat())
+        }
+        2 => (4, format!("key {}", prng.below(1_000)).into_bytes()),
+        _ => return Vec::new(),
+    };
+    let length = (value.len() as u16).to_le_bytes();
+    [&[kind], &length[..], &value].concat()
+}
+
 fn record(prng: &mut Prng, offset: u64, prev: u64, time_ms: u64) -> Vec<u8> {
     let payload_bytes = match prng.below(20) {
         0..4 => 0,
@@ -612,15 +628,18 @@ fn record(prng: &mut Prng, offset: u64, prev: u64, time_ms: u64) -> Vec<u8> {
     } else {
         Flags::NONE
     };
+    let fields = fields(prng, offset);
     let mut bytes = Vec::new();
-    bytes.extend_from_slice(&(40 + payload_bytes as u32).to_le_bytes());
+    let length = 40 + fields.len() + payload_bytes as usize;
+    bytes.extend_from_slice(&(length as u32).to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
     for field in [offset, prev, time_ms] {
         bytes.extend_from_slice(&field.to_le_bytes());
     }
     bytes.extend_from_slice(&7u32.to_le_bytes());
     bytes.extend_from_slice(&flags.0.to_le_bytes());
-    bytes.extend_from_slice(&[0; 2]);
+    bytes.extend_from_slice(&(fields.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&fields);
     bytes.extend_from_slice(&payload);
     bytes
 }

@@ -184,7 +184,8 @@ impl Oracle {
         }
     }
 
-    /// Within a partition and a life, what a producer sent later stands later.
+    /// Within a partition and a life, what a producer sent later stands later; but for a producer of which retention had
+    /// dropped everything before a start, and which began anew.
     fn judge_producers(&mut self, plan: &Plan) {
         let mut last: BTreeMap<(u64, u32, u32), (u64, u64)> = BTreeMap::new();
         let mut sent: Vec<(u64, u64, usize)> = Vec::new();
@@ -198,6 +199,9 @@ impl Oracle {
             let partition = plan.partition(self.publications[id].topic);
             for (life, offset) in self.publications[id].places.clone() {
                 let newest = last.entry((producer, partition, life)).or_default();
+                if newest.1 >= offset && self.lives.is_forgotten(partition, offset) {
+                    continue;
+                }
                 if newest.1 >= offset {
                     let (before, at) = *newest;
                     let text = format!(

@@ -30,9 +30,23 @@ struct LogLives {
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
     logs: Vec<LogLives>,
+    /// By partition: the least offset that the log had at its last start.
+    floors: BTreeMap<u32, u64>,
 }
 
 impl Lives {
+    /// A start has found a log that begins there; what was before it is forgotten by names too.
+    pub fn started_with(&mut self, partition: u32, floor: u64) {
+        self.floors.insert(partition, floor);
+    }
+
+    /// Whether retention had dropped an offset before the last start.
+    pub fn is_forgotten(&self, partition: u32, offset: u64) -> bool {
+        self.floors
+            .get(&partition)
+            .is_some_and(|floor| offset < *floor)
+    }
+
     /// A log begins; its partitions are those before `end` that belong to no earlier one.
     pub fn add_log(&mut self, end: u32, epoch: u64) {
         self.logs.push(LogLives {

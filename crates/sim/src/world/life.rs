@@ -147,6 +147,9 @@ impl World {
             (log.epoch, starts_of(log, *former), known.collect())
         });
         self.oracle.restarted(lives.collect());
+        for (partition, floor) in self.disks.borrow().floors() {
+            self.oracle.lives.started_with(partition, floor);
+        }
         self.reached.new_epochs += logs
             .iter()
             .zip(&former)

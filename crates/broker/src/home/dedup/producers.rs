@@ -17,9 +17,9 @@ pub(super) struct Producers {
     table: HashTable<u32>,
     /// For each that is not idle: partition, an offset at or below that of its oldest recent publication, number.
     oldest: BTreeSet<(u32, u64, u32)>,
-    /// Those that are idle: steady milliseconds of the last publication, number.
+    /// Those that are idle: rank of the last publication, number.
     idle: BTreeSet<(u64, u32)>,
-    /// Those with more than one recent publication: steady milliseconds of its last one or of an earlier one, number.
+    /// Those with more than one recent publication: rank of its last one or of an earlier one, number.
     several: BTreeSet<(u64, u32)>,
     producers_max: usize,
     window_max: usize,
@@ -27,6 +27,8 @@ pub(super) struct Producers {
     /// Recent publications of all.
     entries: usize,
     recent_bytes: usize,
+    /// The greatest rank given; a later publication has a higher one.
+    rank: u64,
 }
 
 #[derive(Debug)]
@@ -38,12 +40,12 @@ struct Producer {
     before: Option<u64>,
     /// The connection that may publish; older ones are fenced.
     owner: u64,
-    /// Of the last publication; steady milliseconds.
-    active_ms: u64,
+    /// Of the last publication.
+    rank: u64,
     /// As in `Producers::oldest`.
     oldest: u64,
     /// As in `Producers::several`, if it is there.
-    several_ms: u64,
+    several_rank: u64,
     /// The home's own number.
     partition: u32,
 }
@@ -128,6 +130,7 @@ impl Producers {
             entries_max: entries_max as usize,
             entries: 0,
             recent_bytes: 0,
+            rank: 0,
         }
     }
 
@@ -165,7 +168,14 @@ impl Producers {
     }
 
     /// Notes a publication that is new, with its offset.
-    pub fn note(&mut self, now_ms: u64, partition: u32, publication: &Sequenced, offset: u64) {
+    pub fn note(&mut self, partition: u32, publication: &Sequenced, offset: u64) {
+        self.note_found(self.rank + 1, partition, publication, offset);
+    }
+
+    /// Notes a publication that a start has found, after older ones of the producer. Its producer has been quiet for
+    /// longer than those of a higher rank.
+    pub fn note_found(&mut self, rank: u64, partition: u32, publication: &Sequenced, offset: u64) {
+        self.rank = self.rank.max(rank);
         let number = match self.find(publication.producer) {
             Some(number) => number,
             None => self.add(partition, publication.producer),
@@ -175,7 +185,7 @@ impl Producers {
         };
         let bytes_before = producer.recent_bytes();
         if producer.recent.is_empty() {
-            self.idle.remove(&(producer.active_ms, number));
+            self.idle.remove(&(producer.rank, number));
             self.oldest.insert((partition, offset, number));
             producer.oldest = offset;
         }
@@ -186,38 +196,38 @@ impl Producers {
         producer.recent.push_back(Recent::new(publication, offset));
         self.entries += 1;
         producer.owner = producer.owner.max(publication.connection);
-        producer.active_ms = now_ms;
+        producer.rank = rank;
         self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
         if producer.recent.len() == 2 {
-            self.several.remove(&(producer.several_ms, number));
-            producer.several_ms = now_ms;
-            self.several.insert((now_ms, number));
+            self.several.remove(&(producer.several_rank, number));
+            producer.several_rank = rank;
+            self.several.insert((rank, number));
         }
         while self.entries > self.entries_max && self.forget_one() {}
     }
 
     /// Forgets the oldest publication of the producer that has been quiet for longest. False if each has only one.
     fn forget_one(&mut self) -> bool {
-        while let Some((noted_ms, number)) = self.several.pop_first() {
+        while let Some((noted_rank, number)) = self.several.pop_first() {
             let Some(producer) = self.producers.get_mut(number) else {
                 continue;
             };
             if producer.recent.len() < 2 {
                 continue;
             }
-            if producer.active_ms == noted_ms {
+            if producer.rank == noted_rank {
                 let bytes_before = producer.recent_bytes();
                 producer.forget(1);
                 self.entries -= 1;
                 self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
                 if producer.recent.len() > 1 {
-                    self.several.insert((noted_ms, number));
+                    self.several.insert((noted_rank, number));
                 }
                 return true;
             }
             // It has published since it was noted.
-            producer.several_ms = producer.active_ms;
-            self.several.insert((producer.active_ms, number));
+            producer.several_rank = producer.rank;
+            self.several.insert((producer.rank, number));
         }
         false
     }
@@ -291,8 +301,8 @@ impl Producers {
         }
         self.oldest
             .remove(&(producer.partition, producer.oldest, number));
-        self.several.remove(&(producer.several_ms, number));
-        self.idle.insert((producer.active_ms, number));
+        self.several.remove(&(producer.several_rank, number));
+        self.idle.insert((producer.rank, number));
     }
 
     fn find(&self, id: Identity) -> Option<u32> {
@@ -317,9 +327,9 @@ impl Producers {
             recent: VecDeque::new(),
             before: None,
             owner: 0,
-            active_ms: 0,
+            rank: 0,
             oldest: 0,
-            several_ms: 0,
+            several_rank: 0,
             partition,
         });
         let producers = &self.producers;
@@ -362,17 +372,17 @@ mod tests {
     fn entries_of_all_producers() {
         let mut producers = Producers::new(10, 100, 6);
         let mut offset = 0;
-        let mut publish = |producers: &mut Producers, now_ms, producer, sequence| {
+        let mut publish = |producers: &mut Producers, producer, sequence| {
             offset += 1;
-            producers.note(now_ms, 0, &publication(producer, sequence), offset);
+            producers.note(0, &publication(producer, sequence), offset);
         };
         for sequence in 1..=3 {
-            publish(&mut producers, 1, 1, sequence);
-            publish(&mut producers, 2, 2, sequence);
+            publish(&mut producers, 1, sequence);
+            publish(&mut producers, 2, sequence);
         }
         // The first has been quiet for longest.
         for sequence in 1..=3 {
-            publish(&mut producers, 3, 3, sequence);
+            publish(&mut producers, 3, sequence);
         }
         let mut check = |producer, sequence| producers.check(&publication(producer, sequence));
         for (producer, sequence, offset) in [(1, 3, 5), (2, 2, 4), (2, 3, 6), (3, 1, 7)] {
@@ -385,7 +395,7 @@ mod tests {
         assert_eq!(producers.entries, 6);
         // One for each is always there.
         for producer in 4..=10 {
-            publish(&mut producers, 4, producer, 1);
+            publish(&mut producers, producer, 1);
         }
         assert_eq!(producers.entries, 10);
         assert_eq!(
@@ -404,7 +414,7 @@ mod tests {
         let mut offset = 0;
         let mut note = |producers: &mut Producers, producer, sequence| {
             offset += 1;
-            producers.note(0, 0, &publication(producer, sequence), offset);
+            producers.note(0, &publication(producer, sequence), offset);
             offset
         };
         for producer in 0..100_000 {
