@@ -81,7 +81,8 @@ pub struct ProducerStamp {
     pub id: Slice,
     /// Increases with every publication of the producer; holes are allowed.
     pub sequence: u64,
-    /// Rises with every connection that begins to publish as a producer: a newer one fences the older.
+    /// When the connection's session began, in milliseconds of the clock that all edges share: a newer one fences the
+    /// older.
     pub connection: u64,
 }
 

@@ -149,27 +149,75 @@ fn fencing() {
         a: connect native
             a: 101 crore.v1
             a: welcome ping 60s
+        time +1ms
         b: connect native
             b: 101 crore.v1
             b: welcome ping 60s
-        b: publish 1 news one producer p 1
-            b: published 1 7:1
         a: publish 1 news one producer p 1
-            a: published 1 7:1 duplicate
-        b: publish 2 news two producer p 2
-            b: error request 2 producer_fenced
+            a: published 1 7:1
+        b: publish 1 news one producer p 1
+            b: published 1 7:1 duplicate
         a: publish 2 news two producer p 2
-            a: published 2 7:2
-        b: publish 3 news other producer q 1
-            b: published 3 7:3
-        a: reset
-        b: publish 4 news three producer p 3
-            b: error request 4 producer_fenced
+            a: error request 2 producer_fenced
+        b: publish 2 news two producer p 2
+            b: published 2 7:2
+        a: publish 3 news other producer q 1
+            a: published 3 7:3
+        b: reset
+        a: publish 4 news three producer p 3
+            a: error request 4 producer_fenced
         c: connect native
             c: 101 crore.v1
             c: welcome ping 60s
         c: publish 3 news three producer p 3
             c: published 3 7:4
+        ",
+    );
+}
+
+/// What an older connection still had on its way is read late: the newer one goes on, though it was the first to publish.
+#[test]
+fn late_bytes_fence_nobody() {
+    check_with(
+        |settings| settings.edges_count = 2,
+        "
+        a: connect native on 1
+            a: 101 crore.v1
+            a: welcome ping 60s
+        time +1ms
+        b: connect native on 0
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 1 news one producer p 1
+            b: published 1 7:1
+        time +30s
+        a: publish 1 news one producer p 1
+            a: error request 1 producer_fenced
+        b: publish 2 news two producer p 2
+            b: published 2 7:2
+        ",
+    );
+}
+
+/// Two that began in the same millisecond do not fence each other; sequences keep the order.
+#[test]
+fn connections_of_one_millisecond() {
+    check(
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 1 news one producer p 2
+            b: published 1 7:1
+        a: publish 1 news one producer p 2
+            a: published 1 7:1 duplicate
+        b: publish 2 news two producer p 3
+            b: published 2 7:2
+        a: publish 2 news zero producer p 1
+            a: error request 2 out_of_order
         ",
     );
 }

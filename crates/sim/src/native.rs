@@ -164,7 +164,10 @@ impl NativeClient {
         for number in numbers {
             self.ask_wide(context, number);
         }
-        self.repeat(context);
+        // A producer is as new as its HELLO, so it waits until that has been read.
+        if !self.is_producer {
+            self.repeat(context);
+        }
     }
 
     fn handshake(&self) -> ClientHandshake<'static> {

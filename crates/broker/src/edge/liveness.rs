@@ -102,6 +102,7 @@ impl Edge {
     }
 
     fn sweep_one(&mut self, index: u32) {
+        self.age_hello(index);
         let silent_s = self.now_s().saturating_sub(self.stamps[index as usize]);
         let slot = &self.slots[index];
         let limits = &self.settings.limits;

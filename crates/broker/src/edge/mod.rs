@@ -139,7 +139,6 @@ pub struct Edge {
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
     homes: Vec<HomeLink>,
-    producers: producers::ProducerStamps,
     pub(crate) mail: Mail,
     wheel: Wheel<Deadline>,
     expired: Vec<Deadline>,
@@ -205,7 +204,6 @@ impl Edge {
             filters_version: 0,
             named: Slab::new(),
             homes: (0..homes).map(|_| HomeLink::default()).collect(),
-            producers: producers::ProducerStamps::default(),
             mail: Mail::default(),
             wheel: Wheel::new(now.monotonic_ms),
             expired: Vec::new(),
@@ -539,7 +537,6 @@ impl Edge {
         self.unsubscribe_all(index);
         self.release_outbox(index);
         self.forget_poll(index);
-        self.forget_producer(index);
         self.forget_ticket(index);
         self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];

@@ -1,44 +1,71 @@
-//! Which connections publish as producers, and since when.
+//! Which of two connections of a producer is the newer one.
 //!
-//! A home lets the newest connection of a producer publish and fences the older ones. New is what got its stamp later,
-//! on whichever edge of the process: stamps are milliseconds of the clock that all edges share, made unique.
+//! A home lets the newest connection of a producer publish and fences the older ones. A native connection is as old as
+//! its HELLO, whatever it sends later: bytes of a connection that its client has given up may be read long after
+//! the next one has begun, and must not fence that. An HTTP request is as old as itself, because clients pool their
+//! connections. The stamp is in milliseconds of the clock that all edges share. Of the same millisecond neither connection
+//! fences the other; their order is kept by the sequences then.
+//!
+//! A slot keeps the low half of the stamp. A session that has lasted for longer than half its range, 24 days, counts as
+//! 24 days old; the sweep over all slots sees to that.
 
 use super::Edge;
-use std::collections::BTreeMap;
 
-/// Stamps of an edge; connections that do not publish as producers have none.
-#[derive(Default)]
-pub(super) struct ProducerStamps {
-    connections: BTreeMap<u32, u64>,
-    last_tick: u64,
-}
-
-/// Bits of the edge's number in a stamp.
-const EDGE_BITS: u32 = 10;
-/// Bits of a millisecond's ticks.
-const TICK_BITS: u32 = 10;
+/// The greatest age that a stamp tells, in milliseconds.
+const AGE_MS_MAX: u32 = 1 << 31;
 
 impl Edge {
-    /// The stamp of a connection, from its first publication as a producer on.
-    pub(crate) fn producer_stamp(&mut self, index: u32) -> u64 {
-        if let Some(stamp) = self.producers.connections.get(&index) {
-            return *stamp;
+    /// The session begins now.
+    pub(crate) fn stamp_hello(&mut self, index: u32) {
+        self.slots[index].hello_ms = self.now.monotonic_ms as u32; // the low half
+    }
+
+    /// The stamp of a native connection.
+    pub(crate) fn producer_stamp(&self, index: u32) -> u64 {
+        let now_ms = self.now.monotonic_ms;
+        now_ms.saturating_sub(age_ms(now_ms, self.slots[index].hello_ms).into())
+    }
+
+    /// The stamp of a request that has just come.
+    pub(crate) fn request_stamp(&self) -> u64 {
+        self.now.monotonic_ms
+    }
+
+    /// Keeps the age of an old session within what a slot can tell. Called for each now and then.
+    pub(super) fn age_hello(&mut self, index: u32) {
+        let hello_ms = self.slots[index].hello_ms;
+        self.slots[index].hello_ms = kept(self.now.monotonic_ms, hello_ms);
+    }
+}
+
+/// How long ago that was.
+fn age_ms(now_ms: u64, hello_ms: u32) -> u32 {
+    (now_ms as u32).wrapping_sub(hello_ms) // of the low halves
+}
+
+/// The same moment, or the earliest that can be told.
+fn kept(now_ms: u64, hello_ms: u32) -> u32 {
+    match age_ms(now_ms, hello_ms) {
+        0..=AGE_MS_MAX => hello_ms,
+        _ => (now_ms as u32).wrapping_sub(AGE_MS_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However long a session lasts, it stays older than those that begin after it.
+    #[test]
+    fn sessions_of_a_year() {
+        const DAY_MS: u64 = 86_400_000;
+        let first_ms = 5_000_000_000;
+        let mut hello_ms = first_ms as u32;
+        for day in 0..366 {
+            let now_ms = first_ms + day * DAY_MS;
+            hello_ms = kept(now_ms, hello_ms);
+            let expected = (day * DAY_MS).min(AGE_MS_MAX.into());
+            assert_eq!(u64::from(age_ms(now_ms, hello_ms)), expected, "day {day}");
         }
-        let stamp = self.next_producer_stamp();
-        self.producers.connections.insert(index, stamp);
-        stamp
-    }
-
-    /// A stamp above all that this edge has given, and above those that others gave in earlier milliseconds.
-    pub(crate) fn next_producer_stamp(&mut self) -> u64 {
-        let now = self.now.monotonic_ms << TICK_BITS;
-        let tick = now.max(self.producers.last_tick + 1);
-        self.producers.last_tick = tick;
-        tick << EDGE_BITS | u64::from(self.id) & ((1 << EDGE_BITS) - 1)
-    }
-
-    /// The connection has ended.
-    pub(super) fn forget_producer(&mut self, index: u32) {
-        self.producers.connections.remove(&index);
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Slot {
     pub subscriptions_count: u32,
     /// The newest frame for filters, so that it is sent once however many of the filters match.
     pub named: u32,
+    /// When its session began: milliseconds of the monotonic clock, their low half. See `producers`.
+    pub hello_ms: u32,
 }
 
 const _: () = assert!(size_of::<Slot>() <= 48);
@@ -102,6 +104,7 @@ impl Slot {
         subscriptions: NONE,
         subscriptions_count: 0,
         named: 0,
+        hello_ms: 0,
     };
 
     /// Whether any of these bits is set.

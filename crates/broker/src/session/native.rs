@@ -111,6 +111,7 @@ impl Edge {
         let slot = &mut self.slots[index];
         slot.protocol = Protocol::Native;
         slot.ping_interval_s = ping_interval_s as u16;
+        self.stamp_hello(index);
         self.statistics.native_sessions += 1;
         self.send_native(index, &welcome);
         match ticket {

@@ -122,7 +122,7 @@ impl Edge {
         }
         let key = self.slots.key(index);
         // Clients pool their connections, so that a request counts as one that has just begun.
-        let connection = self.next_producer_stamp();
+        let connection = self.request_stamp();
         let mut results = Vec::with_capacity(count);
         for message in messages {
             let payload = self.mail.copy(&message.payload);

@@ -122,6 +122,7 @@ impl NativeClient {
             ServerFrame::Welcome(welcome) => {
                 self.is_welcome = true;
                 self.on_resumed(context, welcome.resumed);
+                self.repeat(context);
             }
             ServerFrame::Subscribed(subscribed) => self.on_subscribed(context, subscribed),
             ServerFrame::Unsubscribed(frame) => {
@@ -521,7 +522,6 @@ impl NativeClient {
         ]);
         let refuses = context.plan.disk.refuses();
         let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
-        let is_fenced = codes(&[ErrorCode::ProducerFenced]);
         let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && (refuses || !context.plan.lossless);
         match error.reference {
             Reference::Request(request) => match self.requests.remove(&request) {
@@ -529,15 +529,6 @@ impl NativeClient {
                     if is_unavailable && (refuses || !context.plan.lossless) =>
                 {
                     self.on_unavailable(context, publication);
-                }
-                Some(Waiting::Publication(publication)) if is_fenced => {
-                    // Bytes of its own older connection were read later than those of this one.
-                    let source = self.peer.source();
-                    context
-                        .oracle
-                        .refused(context.plan, source, publication, Refusal::Final);
-                    self.peer.leave(context, false);
-                    self.lost(context);
                 }
                 Some(Waiting::Publication(publication))
                     if is_repeat_late

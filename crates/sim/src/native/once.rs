@@ -8,7 +8,8 @@ use crate::oracle::{Once, Refusal};
 impl NativeClient {
     /// Gives a publication a name, or none.
     pub(super) fn draw_once(&mut self, context: &mut Context<'_>, id: usize) {
-        if !self.peer.random.chance(context.plan.once) {
+        let is_early = self.is_producer && !self.is_welcome;
+        if !self.peer.random.chance(context.plan.once) || is_early {
             return;
         }
         let once = if self.is_producer {
