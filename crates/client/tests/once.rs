@@ -5,6 +5,7 @@ mod support;
 use client::Once;
 use client::session::{Answer, CommandError, PublishOptions, Reason, Session, Settings};
 use support::{Conversation, Node, exchange_all};
+use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
 
 fn numbered() -> PublishOptions {
     PublishOptions {
@@ -169,6 +170,83 @@ fn what_is_kept_is_bounded() {
     exchange_all(&mut session, &mut conversation, &mut node, 0);
     assert!(session.has_room());
     session.publish("t", &payload, &keyed("k"), true).unwrap();
+}
+
+/// The node's answers reach the session.
+fn hear(session: &mut Session, conversation: &mut Conversation, now_ms: u64) {
+    let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
+    session.receive(&mut input, now_ms).unwrap();
+}
+
+fn refuse(conversation: &mut Conversation, request: u32) {
+    let frame = ErrorFrame::new(Reference::Request(request), ErrorCode::LogUnavailable);
+    assert!(frame.temporary);
+    conversation.send(&ServerFrame::Error(frame));
+}
+
+/// What is refused for the moment is sent again in its order, when all of it is refused, and before anything new.
+#[test]
+fn a_refusal_for_the_moment() {
+    let mut node = Node::default();
+    let mut session = Session::new(Settings::default(), 3);
+    let mut conversation = connect(&mut session, &mut node);
+    let requests: Vec<u32> = (0..3)
+        .map(|number| session.publish("t", &[number], &numbered(), true).unwrap())
+        .collect();
+    let lost = session.output().len();
+    session.written(lost); // the node has refused them all
+    refuse(&mut conversation, requests[0]);
+    hear(&mut session, &mut conversation, 1_000);
+    assert_eq!(answers(&mut session), []);
+    let early = session.publish("t", &[3], &numbered(), true);
+    assert_eq!(early, Err(CommandError::InflightFull));
+    session
+        .publish("t", &[9], &PublishOptions::default(), false)
+        .unwrap();
+    // The others are on their way still.
+    session.tick(5_000).unwrap();
+    for request in &requests[1..] {
+        refuse(&mut conversation, *request);
+    }
+    hear(&mut session, &mut conversation, 5_000);
+    assert_eq!(session.next_deadline_ms(), Some(5_200));
+    session.tick(5_199).unwrap();
+    exchange_all(&mut session, &mut conversation, &mut node, 5_199);
+    assert_eq!(payloads(&node), [[9]]);
+    session.tick(5_200).unwrap();
+    assert_eq!(session.counters().repeated, 3);
+    exchange_all(&mut session, &mut conversation, &mut node, 5_200);
+    assert_eq!(payloads(&node), [[9], [0], [1], [2]]);
+    let answered: Vec<u32> = answers(&mut session).iter().map(|(it, _)| *it).collect();
+    assert_eq!(answered, requests);
+    session.publish("t", &[3], &numbered(), true).unwrap();
+}
+
+/// It is not tried for ever.
+#[test]
+fn refused_again_and_again() {
+    let mut node = Node::default();
+    let mut session = Session::new(Settings::default(), 3);
+    let mut conversation = connect(&mut session, &mut node);
+    let request = session.publish("t", b"x", &numbered(), true).unwrap();
+    let mut now_ms = 0;
+    for _ in 0..10 {
+        session.written(session.output().len());
+        refuse(&mut conversation, request);
+        hear(&mut session, &mut conversation, now_ms);
+        assert_eq!(answers(&mut session), []);
+        let due_ms = session.next_deadline_ms().unwrap();
+        assert!((now_ms + 200..=now_ms + 5_000).contains(&due_ms));
+        now_ms = due_ms;
+        session.tick(now_ms).unwrap();
+        assert!(!session.output().is_empty());
+    }
+    session.written(session.output().len());
+    refuse(&mut conversation, request);
+    hear(&mut session, &mut conversation, now_ms);
+    let told = answers(&mut session);
+    assert!(matches!(&told[..], [(it, Answer::Refused(_))] if *it == request));
+    session.publish("t", b"y", &numbered(), true).unwrap();
 }
 
 /// What is out of bounds is refused before it takes a number.

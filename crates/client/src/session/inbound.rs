@@ -425,6 +425,8 @@ impl Session {
             Reference::Connection => self.events.push_back(Event::Error(error)),
             // Of a publish that wanted no acknowledgement: nobody waits, but it must be told.
             Reference::Request(0) => self.events.push_back(Event::Error(error)),
+            Reference::Request(request)
+                if error.temporary && self.publications.put_off(request, now_ms) => {}
             Reference::Request(request) if self.ticket_not_issued(request, &error, now_ms) => {}
             Reference::Request(request) => {
                 self.handshake.take_history(request);

@@ -271,6 +271,7 @@ impl Session {
                 let due = self.subscriptions.take_due(now_ms);
                 self.send_subscribe(&due);
                 self.ask_for_ticket(now_ms);
+                self.publish_refused(now_ms);
                 Ok(())
             }
         }
@@ -288,7 +289,8 @@ impl Session {
                     .silence_deadlines()
                     .map(|(ping_at, idle_at)| ping_at.min(idle_at));
                 let refused = self.subscriptions.next_due_ms();
-                [ping, refused, self.tickets.next_due_ms()]
+                let put_off = self.publications.due_ms();
+                [ping, refused, put_off, self.tickets.next_due_ms()]
                     .into_iter()
                     .flatten()
                     .min()

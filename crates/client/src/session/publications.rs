@@ -3,6 +3,10 @@
 //! Place: from the application's commands to the frames. A publication by which a repeat can be known ([`Once`]) is kept
 //! until its answer comes, and sent again after each reconnect, in the old order and before anything new. So it is in the
 //! log once, whatever became of the connections.
+//!
+//! What is refused for the moment is sent again too, a bounded number of times, and keeps its place: nothing new with an
+//! [`Once`] is sent until then, and nothing again before all that was on its way has been answered. What the server
+//! takes in spite of a refusal before it cannot be overtaken any more: the repetition is then `out_of_order`, and told.
 
 use std::collections::VecDeque;
 
@@ -12,6 +16,12 @@ use super::event::Answer;
 use super::settings::{CommandError, Once, PublishOptions, Settings};
 use super::{Session, check_length};
 
+/// How often one publication may be refused for the moment. With the delays below, about half a minute.
+const REFUSALS_MAX: u32 = 10;
+/// The first delay after a refusal; each further one is twice as long.
+const DELAY_MS: u64 = 200;
+const DELAY_MS_MAX: u64 = 5_000;
+
 /// Who numbers, and what waits for its answer.
 #[derive(Debug, Default)]
 pub(super) struct Publications {
@@ -20,12 +30,18 @@ pub(super) struct Publications {
     /// In the order of sending.
     kept: VecDeque<Kept>,
     kept_bytes: usize,
+    /// Something was refused for the moment, and is to be sent again at this time.
+    retry_at_ms: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Kept {
     request: u32,
     frame: Vec<u8>,
+    /// It was refused for the moment, and is not on its way.
+    is_refused: bool,
+    /// How often.
+    refusals: u32,
 }
 
 impl Publications {
@@ -37,7 +53,27 @@ impl Publications {
             next_sequence: settings.producer_sequence.max(1),
             kept: VecDeque::new(),
             kept_bytes: 0,
+            retry_at_ms: None,
         }
+    }
+
+    /// A publication was refused for the moment. Whether it is to be sent again; if not, its refusal is the answer.
+    pub(super) fn put_off(&mut self, request: u32, now_ms: u64) -> bool {
+        let found = self.kept.iter_mut().find(|kept| kept.request == request);
+        let Some(kept) = found.filter(|kept| kept.refusals < REFUSALS_MAX) else {
+            return false;
+        };
+        let delay_ms = (DELAY_MS << kept.refusals).min(DELAY_MS_MAX);
+        kept.refusals += 1;
+        kept.is_refused = true;
+        self.retry_at_ms = self.retry_at_ms.max(Some(now_ms + delay_ms));
+        true
+    }
+
+    /// When what was refused is to be sent again: not before the rest has been answered.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        self.retry_at_ms
+            .filter(|_| self.kept.iter().all(|kept| kept.is_refused))
     }
 
     pub(super) fn keeps(&self, request: u32) -> bool {
@@ -51,6 +87,9 @@ impl Publications {
             && let Some(kept) = self.kept.remove(place)
         {
             self.kept_bytes -= kept.frame.len();
+            if !self.kept.iter().any(|kept| kept.is_refused) {
+                self.retry_at_ms = None;
+            }
         }
     }
 }
@@ -76,7 +115,8 @@ impl Session {
             });
         }
         let is_kept = acknowledge && options.once.is_some();
-        if is_kept && !self.has_room_to_keep() {
+        let is_held = options.once.is_some() && self.publications.retry_at_ms.is_some();
+        if is_held || is_kept && !self.has_room_to_keep() {
             return Err(CommandError::InflightFull);
         }
         let own_id = std::mem::take(&mut self.publications.producer_id);
@@ -99,19 +139,34 @@ impl Session {
         self.send_binary(&frame);
         if is_kept {
             self.publications.kept_bytes += frame.len();
-            self.publications.kept.push_back(Kept { request, frame });
+            self.publications.kept.push_back(Kept {
+                request,
+                frame,
+                is_refused: false,
+                refusals: 0,
+            });
         }
         Ok(request)
     }
 
     pub(super) fn has_room_to_keep(&self) -> bool {
         self.publications.kept_bytes < self.settings.kept_bytes_max
+            && self.publications.retry_at_ms.is_none()
     }
 
-    /// Sends again what the connection before left unanswered.
+    /// Sends again what was refused for the moment, if it is time.
+    pub(super) fn publish_refused(&mut self, now_ms: u64) {
+        if self.publications.due_ms().is_some_and(|at| at <= now_ms) {
+            self.publish_again();
+        }
+    }
+
+    /// Sends again what the connection before left unanswered, or what was refused.
     pub(super) fn publish_again(&mut self) {
-        let kept = std::mem::take(&mut self.publications.kept);
-        for publication in &kept {
+        self.publications.retry_at_ms = None;
+        let mut kept = std::mem::take(&mut self.publications.kept);
+        for publication in &mut kept {
+            publication.is_refused = false;
             self.counters.repeated += 1;
             self.send_binary(&publication.frame);
         }
@@ -124,6 +179,7 @@ impl Session {
             self.answer(kept.request, Answer::Unknown);
         }
         self.publications.kept_bytes = 0;
+        self.publications.retry_at_ms = None;
     }
 }
 

@@ -166,7 +166,8 @@ pub struct HistoryOptions {
 pub enum CommandError {
     /// There is no welcomed connection now.
     NotConnected,
-    /// [`Settings::inflight_max`] requests, or [`Settings::kept_bytes_max`] bytes of publications, wait for their answers.
+    /// [`Settings::inflight_max`] requests, or [`Settings::kept_bytes_max`] bytes of publications, wait for their answers; or
+    /// publications that were refused for the moment go first.
     InflightFull,
     /// A topic or filter has 1 to 255 bytes.
     TopicLength(usize),
