@@ -108,7 +108,7 @@ impl FoundWindow {
         let number = match ids.get(id) {
             Some(number) => *number as usize,
             None => {
-                // Fewer than a log has records in memory's reach.
+                // Memory ends before the numbers do.
                 ids.insert(id.into(), self.producers.len() as u32);
                 self.producers.push(FoundProducer {
                     partition,
