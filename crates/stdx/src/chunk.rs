@@ -212,6 +212,13 @@ impl Slice {
         writer.append(parts).unwrap_or_default()
     }
 
+    /// Bytes of the chunk that this slice keeps alive.
+    pub fn chunk_bytes(&self) -> usize {
+        // SAFETY: `self` holds a reference, so the head is alive.
+        self.shared
+            .map_or(0, |shared| unsafe { shared.as_ref() }.capacity)
+    }
+
     /// A part of this slice that shares its bytes.
     ///
     /// # Panics

@@ -127,7 +127,8 @@ impl Edge {
 
     fn add_filter(&mut self, filter: Filter<'_>) -> u32 {
         let id = self.filter_entries.insert(FilterEntry {
-            name: self.mail.copy(filter.as_str().as_bytes()),
+            // Of its own: a part of an area would keep all of that for as long as the filter lives.
+            name: Slice::copy_of(filter.as_str().as_bytes()),
             members: List::new(),
         });
         self.filters.insert(filter, id);

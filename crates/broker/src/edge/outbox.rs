@@ -283,6 +283,7 @@ impl Edge {
         if part.is_empty() {
             return;
         }
+        let part = of_its_own(part);
         let owned = self.owned_of(index);
         // One answer may be larger than the bound (an echo, a page of large messages); a second one then not.
         let bytes = owned.bytes;
@@ -521,5 +522,35 @@ impl Edge {
         let connection = entry.connection;
         self.slots[connection].set(flag::LAGGING);
         self.stream_lagged(connection, subscription, prev);
+    }
+}
+
+/// The same bytes, without the log's segment around them: a client that stalls in a message must not keep what the log
+/// has forgotten.
+fn of_its_own(part: Slice) -> Slice {
+    match part.chunk_bytes() > CHUNKS_MAX * part.len() {
+        true => Slice::copy_of(&part),
+        false => part,
+    }
+}
+
+/// How much more than its length a part may keep in memory.
+const CHUNKS_MAX: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::chunk::ChunkWriter;
+
+    #[test]
+    fn what_is_owned_keeps_no_segment() {
+        let mut segment = ChunkWriter::heap(1 << 20);
+        let body = segment.append(&[&[1; 10_000]]).unwrap();
+        let owned = of_its_own(body.sub(4_000..));
+        assert_eq!(owned[..], [1; 6_000]);
+        assert_eq!((body.chunk_bytes(), owned.chunk_bytes()), (1 << 20, 6_000));
+        // What has little around it is shared.
+        let answer = Slice::copy_of(&[2; 10_000]);
+        assert_eq!(of_its_own(answer.sub(4_000..)).chunk_bytes(), 10_000);
     }
 }
