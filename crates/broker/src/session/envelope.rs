@@ -2,30 +2,68 @@
 
 use super::http::Fault;
 use super::once::{self, Once};
-use super::publish::encode_attributes;
+use super::publish::{PUBLICATIONS_MAX, encode_attributes};
 use crate::mail::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use wire::native::{ErrorCode, Tag};
 
 /// `POST /publish`.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Envelope<'a> {
-    Many(#[serde(borrow)] Vec<Item<'a>>),
-    Batch(#[serde(borrow)] Batch<'a>),
-    One(#[serde(borrow)] Item<'a>),
+    Many(Many<'a>),
+    Batch(Batch<'a>),
+    One(Item<'a>),
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Many<'a> {
+    #[serde(borrow, deserialize_with = "items")]
+    items: Vec<Item<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Batch<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "items")]
     batch: Vec<Item<'a>>,
+}
+
+/// So many items that it is clear that there are too many. An empty one takes two bytes of a body and a hundred times as
+/// much in memory.
+const ITEMS_MAX: usize = PUBLICATIONS_MAX + 1;
+
+/// The first [`ITEMS_MAX`] items of a list; what follows is not looked at.
+fn items<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item<'a>>, D::Error> {
+    struct Items<'a>(PhantomData<Item<'a>>);
+
+    impl<'de: 'a, 'a> Visitor<'de> for Items<'a> {
+        type Value = Vec<Item<'a>>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list of messages")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut items = Vec::new();
+            while items.len() < ITEMS_MAX
+                && let Some(item) = list.next_element()?
+            {
+                items.push(item);
+            }
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(items)
+        }
+    }
+
+    deserializer.deserialize_seq(Items(PhantomData))
 }
 
 #[derive(Deserialize)]
@@ -70,7 +108,7 @@ enum Epoch<'a> {
 }
 
 /// A member that is there, `null` too: that is a value like any other.
-fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'a RawValue>, D::Error> {
     <&'a RawValue>::deserialize(deserializer).map(Some)
@@ -107,7 +145,7 @@ pub(super) fn parse_envelope(body: &[u8], all: &Once) -> Result<(Vec<Message>, b
         }
     };
     let (items, is_list) = match envelope {
-        Envelope::Many(items) | Envelope::Batch(Batch { batch: items }) => (items, true),
+        Envelope::Many(Many { items }) | Envelope::Batch(Batch { batch: items }) => (items, true),
         Envelope::One(item) => (vec![item], false),
     };
     let messages: Vec<Message> = items
@@ -286,6 +324,23 @@ mod tests {
             false,
         );
         check("[]", &[], false);
+    }
+
+    /// What is beyond the bound takes no memory: it is not even looked at.
+    #[test]
+    fn a_list_has_a_bound() {
+        let items = r#"{"topic":"a","data":1},"#.repeat(5_000);
+        for body in [
+            format!("[{items}{{\"topic\":7}}]"),
+            format!("{{\"batch\":[{items}{{\"topic\":7}}]}}"),
+        ] {
+            let Ok((messages, _)) = parse_envelope(body.as_bytes(), &Once::default()) else {
+                panic!("refused as malformed");
+            };
+            assert_eq!(messages.len(), ITEMS_MAX);
+        }
+        let cut = format!("[{items}");
+        assert!(parse_envelope(cut.as_bytes(), &Once::default()).is_err());
     }
 
     /// Producer, key and epoch of each message, given the headers' key and epoch.

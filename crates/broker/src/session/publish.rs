@@ -43,7 +43,7 @@ pub(super) const MAX_TAGS_BYTES: usize = 16 << 10;
 /// The number of the first publication of a request: all of them wait for their acknowledgements.
 const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;
 /// Publications of one request.
-const PUBLICATIONS_MAX: usize = 1_000;
+pub(super) const PUBLICATIONS_MAX: usize = 1_000;
 
 impl Intent {
     /// What `POST /topics/...` asks for.
