@@ -24,8 +24,8 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 const BATCH_RECORDS_MAX: usize = 16_384;
 /// Reads between two batches.
 const TURN_READS_MAX: usize = 16;
-/// Segments that one turn drops.
-const TURN_DROPS_MAX: usize = 4;
+/// Segments that one turn drops: what they retain is written again first, and batches wait for that.
+const TURN_DROPS_MAX: usize = 1;
 /// Topics that one letter of a floor names.
 const LETTER_TOPICS_MAX: usize = 1_024;
 /// How often retention is looked at, in milliseconds.

@@ -14,10 +14,15 @@ use super::memory_index::Retained;
 use super::write::{Append, Piece};
 use super::{Segment, Store, StoreError};
 use crate::record::{Flags, RecordView};
+use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 
 /// Bytes of retained messages copied in one batch, about.
 const COPY_BATCH_BYTES: usize = 1 << 20;
+
+/// Retained messages of a segment that are looked for one by one in those behind it. More are compared list by list: a
+/// hundred thousand times forty searches would hold up every batch for minutes.
+const LOOKUPS_MAX: usize = 64;
 
 /// A segment has been dropped.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,7 +95,12 @@ impl<D: Disk> Store<D> {
             self.active = None;
             self.begin_segment(now_ms)?;
         }
-        let kept = self.repairing(|store| store.find_kept())?;
+        let oldest = self.segments.front();
+        let retained_count = oldest.map_or(0, |oldest| oldest.index.retained_count());
+        let kept = match retained_count > LOOKUPS_MAX {
+            true => self.compare_kept()?,
+            false => self.repairing(|store| store.find_kept())?,
+        };
         let kept_bytes: u64 = kept
             .iter()
             .map(|kept| u64::from(kept.retained.length))
@@ -142,6 +152,32 @@ impl<D: Disk> Store<D> {
             None => return false,
         };
         age_max_ms > 0 && now_ms.saturating_sub(newest_ms) >= age_max_ms
+    }
+
+    /// As [`Store::find_kept`], by one walk over the retained messages of all segments.
+    fn compare_kept(&mut self) -> Result<Vec<Kept>, StoreError> {
+        let mut left: BTreeMap<u32, BTreeMap<Vec<u8>, Retained>> = BTreeMap::new();
+        self.list(0, true, &mut |partition, name, found| {
+            if let Some(retained) = found.retained.filter(|retained| !retained.clears) {
+                let topics = left.entry(partition).or_default();
+                topics.insert(name.to_vec(), retained);
+            }
+        })?;
+        for segment in 1..self.segments.len() {
+            self.list(segment, true, &mut |partition, name, _| {
+                if let Some(topics) = left.get_mut(&partition) {
+                    topics.remove(name);
+                }
+            })?;
+        }
+        let of_partition = |(partition, topics): (u32, BTreeMap<Vec<u8>, Retained>)| {
+            topics.into_iter().map(move |(name, retained)| Kept {
+                partition,
+                name,
+                retained,
+            })
+        };
+        Ok(left.into_iter().flat_map(of_partition).collect())
     }
 
     /// Retained messages of the oldest segment that no later segment replaces.

@@ -69,6 +69,17 @@ impl Index {
         }
     }
 
+    /// Topics with a retained record.
+    pub fn retained_count(&self) -> usize {
+        match self {
+            Index::Memory(index) => {
+                let topics = index.topics.iter();
+                topics.filter(|topic| topic.retained.is_some()).count()
+            }
+            Index::File(index) => index.retained_count as usize,
+        }
+    }
+
     /// Bytes of its file; 0 in memory.
     pub fn file_bytes(&self) -> u64 {
         match self {

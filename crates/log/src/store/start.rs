@@ -128,12 +128,24 @@ impl<D: Disk> Store<D> {
                 (first, start) = (segment, behind);
                 break;
             }
+            if segment > first && self.is_behind_hole(segment) {
+                (first, start) = (segment, 0);
+                break;
+            }
         }
         for segment in first..self.segments.len() {
             self.visit_from(segment, start, visit)?;
             start = 0;
         }
         Ok(())
+    }
+
+    /// Whether the segment before this one is lost.
+    fn is_behind_hole(&self, segment: usize) -> bool {
+        let segment = &self.segments[segment];
+        let head_of = |partition: u32| segment.head.heads.get(partition as usize);
+        let mut holes = segment.index.holes().iter();
+        holes.any(|hole| head_of(hole.partition).is_some_and(|head| hole.through <= *head))
     }
 
     /// Where a segment is whole from: behind the last bytes that are no record, or whose topic has no name.
@@ -222,7 +234,7 @@ impl<D: Disk> Store<D> {
 
     /// Visits the topics of a segment, all or those with a retained record. Segment by segment, because a file's pages
     /// are then read once and one after the other, however many segments there are.
-    fn list(
+    pub(super) fn list(
         &mut self,
         segment: usize,
         is_retained: bool,
