@@ -120,13 +120,18 @@ impl FileDisk {
 /// # Errors
 /// What the system says.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
-        return Ok(());
-    }
     let above = directory
         .parent()
         .filter(|above| !above.as_os_str().is_empty());
     let above = above.unwrap_or(Path::new("."));
+    if directory.is_dir() {
+        // A start that died may have made it, and its name not durable. (If so, those above are.)
+        return match File::open(above).and_then(|above| above.sync_all()) {
+            // Not ours, so it was not we who made anything there.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        };
+    }
     make_directory(above)?;
     match fs::create_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
