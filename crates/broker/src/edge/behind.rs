@@ -15,8 +15,9 @@
 //! - A page answers the question that it repeats (`after`) or nobody's.
 //! - A message that comes between a home's grant and the last one makes the partition begin behind.
 //! - The tables hold what is behind or opening, at most an entry for each partition and member; pages on their way are
-//!   bounded for each connection.
+//!   bounded for each connection, and so are the cursors ([`Held`]).
 
+use super::behind_held::Held;
 use super::fanout::Delivery;
 use super::ring::Origin;
 use super::slots::{NONE, Protocol, flag};
@@ -44,6 +45,7 @@ pub(crate) struct Behind {
     /// Pages on their way, by connection.
     reads: BTreeMap<u32, usize>,
     opening: BTreeMap<(u32, u32), Opening>,
+    held: Held,
 }
 
 /// Where a member is read from in one partition.
@@ -165,6 +167,14 @@ impl Edge {
             .collect();
         if opening.fail_on_gap && beginnings.iter().any(|beginning| beginning.gap.is_some()) {
             return self.refused(first, Refusal::of(ErrorCode::PositionUnavailable));
+        }
+        let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
+        if !self
+            .behind
+            .held
+            .have_room(index, replays.count(), &self.settings.limits)
+        {
+            return self.refused(first, Refusal::of(ErrorCode::Overloaded));
         }
         for &subscription in &opened {
             let entry = &mut self.subscriptions[subscription];
@@ -567,6 +577,18 @@ impl Edge {
         }
     }
 
+    /// Takes another cursor into account. Without room for it the connection ends, and nothing more is kept for it.
+    fn may_hold_another(&mut self, index: u32) -> bool {
+        let is_dead = self.slots[index].is(flag::DEAD);
+        if is_dead || !self.behind.held.have_room(index, 1, &self.settings.limits) {
+            self.statistics.slow_closed += u64::from(!is_dead);
+            self.kill(index);
+            return false;
+        }
+        self.behind.held.hold(index);
+        true
+    }
+
     fn cursors_of(&self, index: u32, member: u32) -> impl Iterator<Item = PartitionId> {
         let all = (index, member, 0)..=(index, member, PartitionId::MAX);
         self.behind.cursors.range(all).map(|(at, _)| at.2)
@@ -574,10 +596,17 @@ impl Edge {
 
     fn put(&mut self, index: u32, member: u32, partition: PartitionId, cursor: Option<Cursor>) {
         let at = (index, member, partition);
+        let is_new = cursor.is_some() && !self.behind.cursors.contains_key(&at);
+        if is_new && !self.may_hold_another(index) {
+            return;
+        }
         let before = match cursor {
             Some(cursor) => self.behind.cursors.insert(at, cursor),
             None => self.behind.cursors.remove(&at),
         };
+        if cursor.is_none() && before.is_some() {
+            self.behind.held.let_go(index);
+        }
         let reads = |cursor: Option<Cursor>| usize::from(cursor.is_some_and(|it| it.is_reading));
         let count = self.behind.reads.entry(index).or_default();
         *count = *count + reads(cursor) - reads(before);

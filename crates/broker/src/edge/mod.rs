@@ -8,6 +8,7 @@
 //! connection costs its own outbox; whatever a peer sends becomes a typed error, a close code and a counter.
 
 mod behind;
+mod behind_held;
 mod fanout;
 mod filters;
 mod input;

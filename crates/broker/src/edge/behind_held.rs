@@ -1,0 +1,49 @@
+//! How many cursors in partitions the connections of an edge hold for filters that are behind (`behind.rs`).
+//!
+//! A session may have many filters and a log many partitions, and a client that gives no credit or reads nothing keeps
+//! each pair for as long as it likes. So cursors have the bounds of what else waits for a blocked connection:
+//! `outbox_bytes_max` for one, `pinned_bytes_max` for all of an edge together, counted apart from that.
+
+use crate::settings::Limits;
+use std::collections::BTreeMap;
+
+/// What one cursor takes in the table, about.
+const CURSOR_BYTES: u64 = 64;
+
+/// Cursors held.
+#[derive(Default)]
+pub(super) struct Held {
+    /// By connection; who holds none is not here.
+    of_connections: BTreeMap<u32, u64>,
+    all: u64,
+}
+
+impl Held {
+    /// Whether a connection may hold so many more.
+    pub fn have_room(&self, index: u32, more: usize, limits: &Limits) -> bool {
+        let own = self.of_connections.get(&index).copied().unwrap_or(0);
+        let bytes = |count: u64| (count + more as u64).saturating_mul(CURSOR_BYTES);
+        more == 0
+            || bytes(own) <= u64::from(limits.outbox_bytes_max)
+                && bytes(self.all) <= limits.pinned_bytes_max
+    }
+
+    /// A connection holds one more.
+    pub fn hold(&mut self, index: u32) {
+        *self.of_connections.entry(index).or_default() += 1;
+        self.all += 1;
+    }
+
+    /// A connection holds one less.
+    pub fn let_go(&mut self, index: u32) {
+        let Some(own) = self.of_connections.get_mut(&index) else {
+            debug_assert!(false, "only what is held is let go");
+            return;
+        };
+        *own -= 1;
+        self.all -= 1;
+        if *own == 0 {
+            self.of_connections.remove(&index);
+        }
+    }
+}
