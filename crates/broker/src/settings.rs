@@ -82,7 +82,7 @@ pub struct LogSettings {
     pub log_bytes_max: u64,
     /// Of a log on disk: the newest records of all its partitions take at most so many bytes in memory.
     pub cache_bytes: u64,
-    /// Segments whose newest record is older are evicted.
+    /// Segments whose newest record is older are evicted, in milliseconds; `u64::MAX`: none for its age.
     pub age_max_ms: u64,
     /// Capacity of a segment, in bytes; of a log on disk, there. In memory its segments have at most 2 MiB.
     pub segment_bytes: u32,

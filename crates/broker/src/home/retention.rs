@@ -102,10 +102,13 @@ impl Home {
         false
     }
 
-    /// When the oldest segment of a partition is to be evicted; steady milliseconds.
+    /// When the oldest segment of a partition is to be evicted; steady milliseconds. None if never for its age.
     pub(super) fn expiry_of(&self, local: u32) -> Option<u64> {
         let partition = &self.partitions[local as usize];
         let age_max_ms = self.shares[partition.share].age_max_ms;
+        if age_max_ms == u64::MAX {
+            return None;
+        }
         Some(
             partition
                 .ages

@@ -113,25 +113,34 @@ fn tickets(configuration: &Configuration) -> TicketSettings {
     }
 }
 
+/// Of a log in memory whose `age_max` is not given.
+const MEMORY_AGE_MAX_MS: u64 = 180_000;
+
 fn logs(configuration: &Configuration) -> Vec<LogSettings> {
     let mut first_partition = 0;
     let mut logs = Vec::with_capacity(configuration.logs.len());
     for entry in &configuration.logs {
         let number = |key: &str| entry.number(key).unwrap_or(0);
         let partitions_count = number("partitions_count") as u32;
+        let durability = match entry.text("durability") {
+            Some("disk") => Durability::Disk,
+            _ => Durability::Memory,
+        };
+        // Nobody expects of a durable log that it forgets after minutes, unless it was told to.
+        let age_max_auto_ms = match durability {
+            Durability::Disk => u64::MAX,
+            Durability::Memory => MEMORY_AGE_MAX_MS,
+        };
         logs.push(LogSettings {
             name: entry.text("name").unwrap_or_default().into(),
             partitions_count,
             first_partition,
-            durability: match entry.text("durability") {
-                Some("disk") => Durability::Disk,
-                _ => Durability::Memory,
-            },
+            durability,
             epoch: new_epoch(),
             older_epochs: Vec::new(),
             cache_bytes: number("cache_bytes"),
             log_bytes_max: number("bytes_max"),
-            age_max_ms: number("age_max"),
+            age_max_ms: entry.number("age_max").unwrap_or(age_max_auto_ms),
             segment_bytes: number("segment_bytes") as u32,
             retained_bytes_max: number("retained_bytes_max"),
         });

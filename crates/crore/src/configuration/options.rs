@@ -476,10 +476,10 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
             min_ms: 1_000,
             max_ms: 3_650 * DAY_S * 1_000,
             step_ms: 1,
-            auto: false,
+            auto: true,
         },
-        "180s",
-        "Segments whose newest message is older are dropped.",
+        "auto",
+        "Segments whose newest message is older are dropped. Auto: 180s of a log in memory; of one on disk only bytes_max counts.",
     ),
     option(
         "segment_bytes",

@@ -343,6 +343,19 @@ fn defaults_are_those_of_the_broker() {
     assert_eq!(options.listen, ["127.0.0.1:8800".parse().unwrap()]);
 }
 
+/// A log on disk forgets by bytes alone, unless it is told an age; rules without an age of their own follow their log.
+#[test]
+fn the_age_of_a_log_depends_on_where_it_is() {
+    let text = "[node]\ndata_dir = \"state\"\n[[log]]\nname = \"m\"\n[[log]]\nname = \"d\"\ndurability = \"disk\"\n\
+                [[log]]\nname = \"w\"\ndurability = \"disk\"\nage_max = \"7d\"\n[[rule]]\nfilter = \"d/#\"\nlog = \"d\"\n";
+    let configuration = load_text(Path::new("crore.toml"), text).unwrap();
+    let settings = assemble::node_options(&configuration, 4).settings;
+    let ages: Vec<u64> = settings.logs.iter().map(|log| log.age_max_ms).collect();
+    assert_eq!(ages, [180_000, u64::MAX, 7 * 86_400_000]);
+    assert_eq!(settings.rules[0].history_age_max_ms, 180_000);
+    assert_eq!(settings.rules[1].history_age_max_ms, u64::MAX);
+}
+
 #[test]
 fn logs_and_rules_are_assembled() {
     let text = "[node]\nio_threads = 6\nhome_shards_count = 2\n\
@@ -375,7 +388,7 @@ fn logs_and_rules_are_assembled() {
 #[test]
 fn segments_of_a_log_on_disk_grow_with_it() {
     let segment_bytes = |rest: &str| {
-        let text = format!("[node]\ndata_dir = \"/tmp\"\n[[log]]\nname = \"a\"\n{rest}");
+        let text = format!("[node]\ndata_dir = \"state\"\n[[log]]\nname = \"a\"\n{rest}");
         let configuration = load_text(Path::new("crore.toml"), &text).unwrap();
         let options = assemble::node_options(&configuration, 1);
         options.settings.logs[0].segment_bytes >> 20
