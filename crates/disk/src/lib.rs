@@ -66,28 +66,36 @@ impl FileDisk {
             move |error| OpenDiskError::Io { path, error }
         };
         make_directory(directory).map_err(io_error(directory))?;
-        FileDisk::open_locked(directory)
-    }
-
-    /// As [`FileDisk::open`], but the directory must be there.
-    pub fn open_locked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
-        let mut disk = FileDisk::open_unlocked(directory)?;
+        let disk = FileDisk::open_unlocked(directory)?;
         let path = directory.join(LOCK_NAME);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let lock = options.open(&path).map_err(|error| OpenDiskError::Io {
-            path: path.clone(),
-            error,
-        })?;
+        let lock = options.open(&path).map_err(io_error(&path))?;
+        disk.lock_with(lock, path)
+    }
+
+    /// To look at a log that nobody writes: locks it, and makes nothing. Without the file of the lock there is nobody to
+    /// keep out yet.
+    pub fn open_locked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
+        let disk = FileDisk::open_unlocked(directory)?;
+        let path = directory.join(LOCK_NAME);
+        match File::open(&path) {
+            Ok(lock) => disk.lock_with(lock, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(disk),
+            Err(error) => Err(OpenDiskError::Io { path, error }),
+        }
+    }
+
+    fn lock_with(mut self, lock: File, path: PathBuf) -> Result<FileDisk, OpenDiskError> {
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => disk._lock = Some(lock),
+            Ok(()) => self._lock = Some(lock),
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenDiskError::Locked { path }),
             Err(error) => {
                 let error = error.into();
                 return Err(OpenDiskError::Io { path, error });
             }
         }
-        Ok(disk)
+        Ok(self)
     }
 
     /// Opens a directory without its lock: to look at a log only, while nobody writes it or at the price that what is

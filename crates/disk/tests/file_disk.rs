@@ -115,6 +115,21 @@ fn a_directory_has_one_writer() {
     FileDisk::open(&folder.0).unwrap();
 }
 
+/// Who only looks keeps writers out, and leaves nothing behind.
+#[test]
+fn looking_makes_nothing() {
+    let folder = Folder::new("look");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    drop(FileDisk::open_locked(&folder.0).unwrap());
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    drop(FileDisk::open(&folder.0).unwrap());
+    let looker = FileDisk::open_locked(&folder.0).unwrap();
+    let locked = FileDisk::open(&folder.0);
+    assert!(matches!(locked, Err(OpenDiskError::Locked { .. })));
+    drop(looker);
+    FileDisk::open(&folder.0).unwrap();
+}
+
 #[test]
 fn another_number_of_partitions_is_refused() {
     let folder = Folder::new("partitions");
