@@ -128,7 +128,7 @@ impl IndexFile {
             let id = self.once_bytes(files, u32_at(row, 4), u16_at(row, 8))?;
             let (first, count) = (u32_at(row, 12), u32_at(row, 16));
             let fits = first.checked_add(count);
-            if !fits.is_some_and(|end| end <= self.once.publications_count) {
+            if fits.is_none_or(|end| end > self.once.publications_count) {
                 return Err(ReadError::Index(self.sequence));
             }
             let wanted = window.publications_wanted(partition, &id).min(count);
