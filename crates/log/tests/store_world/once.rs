@@ -8,12 +8,15 @@ use std::collections::BTreeMap;
 /// By partition and producer: sequence, offset and topic, newest first.
 type Sent = BTreeMap<(u32, Vec<u8>), Vec<(u64, u64, Vec<u8>)>>;
 
+/// Partition, topic, key, offset, time.
+type Key = (u32, Vec<u8>, Vec<u8>, u64, u64);
+
 /// Wants so many of each producer's newest publications.
 struct Window {
     each: usize,
     sent: Sent,
-    /// Partition, topic, key, offset, time; newest first.
-    keys: Vec<(u32, Vec<u8>, Vec<u8>, u64, u64)>,
+    /// Newest first.
+    keys: Vec<Key>,
 }
 
 impl OnceWindow for Window {
