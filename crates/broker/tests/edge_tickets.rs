@@ -187,6 +187,49 @@ fn granted_on_the_way() {
     );
 }
 
+/// While homes are asked, a topic's index may go to another topic: what was said of the first is not said of the second.
+#[test]
+fn an_index_changes_hands_on_the_way() {
+    check_with(
+        |settings| {
+            with_tickets(settings);
+            settings.edges_count = 2;
+            settings.homes_count = 2;
+            settings.logs[0].partitions_count = 4;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 x/2
+            a: subscribed 1 through 7:0
+        a: subscribe 2 x/1
+            a: subscribed 2 through 7:0
+        homes stop 1
+        a: ticket 9
+        a: unsubscribe 2
+            a: unsubscribed 2 0
+        a: subscribe 3 x/6
+            a: subscribed 3 through 7:0
+        homes go
+            a: ticket 9 until 1060000 ms
+        a: reset
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect ws
+            a: 101 crore.v1
+        a: hello kept
+            a: welcome ping 60s resumed 2
+            a: subscribed 3 through 7:0 continued
+            a: subscribed 1 through 7:0 continued
+        b: publish 0 x/1 one
+        b: publish 0 x/6 four
+            a: message 3 1<0 four
+        ",
+    );
+}
+
 /// A ticket never says more than has been written: frames that were given up are read again with it.
 #[test]
 fn a_slow_client() {

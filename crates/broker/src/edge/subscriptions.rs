@@ -660,6 +660,7 @@ impl Edge {
         if topic.named != 0 {
             self.named.remove(topic.named - 1);
         }
+        self.ticket_index_released(home, index);
     }
 
     /// The stream of a partition has lost records: all its subscriptions go on by pages, which know each gap.

@@ -37,6 +37,10 @@ use wire::native::{
 #[derive(Default)]
 pub(crate) struct Tickets {
     wanted: BTreeMap<u32, Wanted>,
+    /// Rises with every index that a home takes back while somebody waits for a ticket.
+    released_count: u64,
+    /// The indexes taken back meanwhile, and the count with the last of each: they may stand for other topics now.
+    released: BTreeMap<(HomeId, u32), u64>,
 }
 
 /// One ticket on its way.
@@ -55,6 +59,8 @@ struct Asked {
     /// Homes that have not answered, with the topics that they were asked for.
     waiting: BTreeMap<HomeId, Vec<u32>>,
     names: BTreeMap<(HomeId, u32), Box<str>>,
+    /// [`Tickets::released_count`] when they were asked.
+    released_count: u64,
     positions: BTreeMap<PartitionId, u64>,
 }
 
@@ -100,7 +106,24 @@ impl Edge {
     /// The connection goes.
     pub(crate) fn forget_ticket(&mut self, index: u32) {
         if !self.tickets.wanted.is_empty() {
-            self.tickets.wanted.remove(&index);
+            self.take_wanted(index);
+        }
+    }
+
+    fn take_wanted(&mut self, index: u32) -> Option<Wanted> {
+        let wanted = self.tickets.wanted.remove(&index);
+        if self.tickets.wanted.is_empty() {
+            self.tickets.released.clear();
+        }
+        wanted
+    }
+
+    /// A home has taken an index back: what it has said of it does not hold for the next topic.
+    pub(crate) fn ticket_index_released(&mut self, home: HomeId, index: u32) {
+        if !self.tickets.wanted.is_empty() {
+            self.tickets.released_count += 1;
+            let count = self.tickets.released_count;
+            self.tickets.released.insert((home, index), count);
         }
     }
 
@@ -130,7 +153,10 @@ impl Edge {
         if let Some(home) = (0..self.settings.homes_count).find(|&home| !self.may_request(home)) {
             return self.wait_for(home, index);
         }
-        let mut asked = Asked::default();
+        let mut asked = Asked {
+            released_count: self.tickets.released_count,
+            ..Asked::default()
+        };
         let mut has_filters = false;
         for at in self.chain(index) {
             if self.is_wide(at) {
@@ -226,12 +252,16 @@ impl Edge {
                 true if asked.positions.is_empty() => None,
                 true => self.ticket_of_filter(at),
                 false => {
-                    let name = asked.names.get(&self.subscription_topic(at));
-                    name.map(|name| self.ticket_of_topic(at, name))
+                    let topic = self.subscription_topic(at);
+                    let released = self.tickets.released.get(&topic).copied();
+                    let name = asked.names.get(&topic);
+                    name.filter(|_| released.is_none_or(|count| count <= asked.released_count))
+                        .map(|name| self.ticket_of_topic(at, name))
                 }
             };
             let Some(subscription) = subscription else {
-                // Granted since the homes were asked: they are asked again.
+                // Granted since the homes were asked, perhaps with an index that stood for another topic: they are asked
+                // again.
                 return self.touch(index);
             };
             ticket.subscriptions.push(subscription);
@@ -275,7 +305,7 @@ impl Edge {
 
     /// Tells the client, and leads it away if it is to go.
     fn end_ticket(&mut self, index: u32, result: Result<(u64, Vec<u8>), ()>) {
-        let Some(wanted) = self.tickets.wanted.remove(&index) else {
+        let Some(wanted) = self.take_wanted(index) else {
             return;
         };
         self.statistics.tickets_issued += u64::from(result.is_ok());
