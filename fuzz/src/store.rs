@@ -4,9 +4,7 @@
 //! batch, and finds it again.
 
 use log::store::hostile::HostileDisk;
-use log::store::{
-    Append, OnceWindow, ScanQuery, SegmentOnce, StartQuery, Store, StoreSettings,
-};
+use log::store::{Append, OnceWindow, ScanQuery, SegmentOnce, StartQuery, Store, StoreSettings};
 use log::{PageLimits, RecordView};
 use stdx::hash::Seed;
 
