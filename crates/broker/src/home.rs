@@ -41,6 +41,7 @@ mod recovery;
 mod restore;
 mod retention;
 mod staging;
+mod stall;
 mod statistics;
 mod streams;
 mod subscribe;
@@ -103,6 +104,8 @@ pub struct Home {
 struct Caller {
     edge: EdgeId,
     cost: u32,
+    /// Which of the edge's counts of requests in flight it is in ([`Request::log_on_disk`]).
+    log: Option<u16>,
 }
 
 /// What a home has to say.
@@ -181,6 +184,7 @@ impl Home {
         let from = Caller {
             edge: from,
             cost: request.cost(),
+            log: request.log_on_disk(&self.settings),
         };
         match request {
             Request::Credit { bytes } => {
@@ -209,6 +213,7 @@ impl Home {
                 }
             }
             Request::Read {
+                partition: _,
                 index,
                 subscription,
                 after,
@@ -315,6 +320,7 @@ impl Home {
     ) {
         self.steady.advance(now_ms);
         let share = usize::from(log);
+        self.heard_of(share, out);
         match letter {
             DiskLetter::Committed {
                 generation,
@@ -322,7 +328,7 @@ impl Home {
                 result,
             } => self.committed(share, generation, count, result, memory, out),
             DiskLetter::Answer { token, result } => {
-                self.in_turn(now_ms, Waiting::Answer(token, result), out);
+                self.in_turn(now_ms, Waiting::Answer(share, token, result), out);
             }
             DiskLetter::Floor { floors, topics } => self.raise_floors(floors, topics),
             DiskLetter::Available(is_available) => {
@@ -344,6 +350,7 @@ impl Home {
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
         let more_old = self.dedup.sweep(self.steady.ms);
         let more_dropped = self.forget_dropped(out);
+        self.watch_disks(out);
         let more_lagging = self.feed_lagging(out);
         self.return_scans();
         let more_waiting = self.serve_waiting(now_ms, out);
@@ -353,22 +360,24 @@ impl Home {
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
-            if state.requests > 0 {
+            for (log, (requests, bytes)) in std::mem::take(&mut state.consumed) {
                 out.post(
                     edge,
                     Letter::Consumed {
-                        requests: std::mem::take(&mut state.requests),
-                        bytes: std::mem::take(&mut state.requests_bytes),
+                        log,
+                        requests,
+                        bytes,
                     },
                 );
             }
         }
     }
 
-    /// When [`Home::pump`] has something to evict, by the wall clock.
+    /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at; by the wall clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry = (0..self.partitions.len() as u32)
             .filter_map(|local| self.expiry_of(local))
+            .chain(self.next_look_at_disks())
             .min();
         expiry.map(|expiry| self.steady.wall_at(expiry))
     }
@@ -399,7 +408,7 @@ impl Home {
             dedup_bytes: self.dedup.allocated_bytes() as u64,
             lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
             staged: disks().map(|disk| disk.len() as u64).sum(),
-            logs_unavailable: disks().filter(|disk| !disk.is_available).count() as u64,
+            logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
             disk_reads_waiting: disk_reads_waiting as u64,
             pages_waiting: pages_waiting as u64,
             ..self.statistics
@@ -409,8 +418,9 @@ impl Home {
     /// A request has been dealt with.
     fn consumed(&mut self, from: Caller) {
         if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
-            edge.requests += 1;
-            edge.requests_bytes += u64::from(from.cost);
+            let (requests, bytes) = edge.consumed.entry(from.log).or_default();
+            *requests += 1;
+            *bytes += u64::from(from.cost);
         }
     }
 

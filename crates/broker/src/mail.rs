@@ -9,9 +9,12 @@
 //! (partition, edge), `lag_from`, and later reads the log forward from there. Answers are paid for by the request that
 //! asked for them, and never wait. An edge sends at most [`Limits::requests_inflight_max`](crate::settings::Limits)
 //! requests to one home before [`Letter::Consumed`] gives credit back; without it the edge stops reading the sockets
-//! concerned.
+//! concerned. What may have to wait for a log on disk ([`Request::log_on_disk`]) is counted apart for each of these logs,
+//! so that a disk that hangs holds up only those who use it; and a log that gets nothing done for a while
+//! ([`Letter::Stalled`]) holds up nobody: what needs its disk is refused.
 
 use crate::position::Position;
+use crate::settings::Settings;
 use stdx::chunk::Slice;
 use stdx::key::Key;
 pub use wire::native::ErrorCode as Code;
@@ -164,6 +167,8 @@ pub enum Request {
     },
     /// The next page for a replaying or lagging subscription. Answered by [`Letter::Page`].
     Read {
+        /// Where the topic lives.
+        partition: PartitionId,
         /// The index of the topic between this home and this edge.
         index: u32,
         /// Who asks.
@@ -382,10 +387,20 @@ pub enum Letter {
     },
     /// The home has dealt with so many requests of this edge; not always the oldest, as some wait for a disk.
     Consumed {
+        /// Those that count against this log on disk; none: against the home.
+        log: Option<u16>,
         /// How many.
         requests: u32,
         /// What they cost together ([`Request::cost`]).
         bytes: u64,
+    },
+    /// A log on disk has got nothing done for a while, although it was asked, or goes on again. Until it does, this home
+    /// refuses what needs its disk at once.
+    Stalled {
+        /// Index into the settings.
+        log: u16,
+        /// Whether it hangs.
+        is_stalled: bool,
     },
 }
 
@@ -461,6 +476,25 @@ pub enum GapReason {
 }
 
 impl Request {
+    /// The log on disk that may have to be waited for before this request is dealt with; none if memory is enough.
+    pub fn log_on_disk(&self, settings: &Settings) -> Option<u16> {
+        match self {
+            Request::Subscribe {
+                start: Start::Live, ..
+            }
+            | Request::Release { .. }
+            | Request::Describe { .. }
+            | Request::AddFilter { .. }
+            | Request::RemoveFilter { .. }
+            | Request::Credit { .. } => None,
+            Request::Subscribe { partition, .. }
+            | Request::Read { partition, .. }
+            | Request::History { partition, .. }
+            | Request::Publish { partition, .. }
+            | Request::ReadFilter { partition, .. } => settings.log_on_disk(*partition),
+        }
+    }
+
     /// What this request takes of the bytes that may be on their way from an edge to a home.
     pub fn cost(&self) -> u32 {
         let message_bytes = match self {

@@ -174,6 +174,9 @@ pub struct Limits {
     pub ring_bytes: u32,
     /// Requests on their way from one edge to one home.
     pub requests_inflight_max: u32,
+    /// For so long a log on disk may have something to do and get nothing done, before what needs it is refused; in
+    /// milliseconds.
+    pub log_stall_timeout_ms: u32,
     /// Bytes of live messages on their way from one home to one edge.
     pub stream_credit_bytes: u32,
     /// Frames handled for one connection in one turn.
@@ -220,6 +223,7 @@ impl Default for Limits {
             pinned_bytes_max: 256 << 20,
             ring_bytes: 4 << 20,
             requests_inflight_max: 4_096,
+            log_stall_timeout_ms: 10_000,
             stream_credit_bytes: 8 << 20,
             turn_frames_max: 64,
             page_bytes: 64 << 10,
@@ -273,6 +277,13 @@ impl Settings {
             .logs
             .partition_point(|log| log.first_partition <= partition);
         place.saturating_sub(1) as u16
+    }
+
+    /// The index of a partition's log if that is on disk.
+    pub fn log_on_disk(&self, partition: PartitionId) -> Option<u16> {
+        let number = self.log_number(partition);
+        let log = self.logs.get(usize::from(number))?;
+        (log.durability == Durability::Disk).then_some(number)
     }
 
     /// How many partitions there are over all logs.

@@ -40,11 +40,11 @@ fn staging() {
             e0 published 7:2
             e0 message i0 2<1 two
         turn
-            e0 consumed 2
+            e0 consumed 2 of the log
         commit 2
             e0 published 7:3
         turn
-            e0 consumed 1
+            e0 consumed 1 of the log
         waiting
             staged 0 disk 0 pages 0 unavailable 0 uncached 0
         ",
@@ -75,7 +75,8 @@ fn failure() {
         count
             topics 1 records 1 retained 0 indexes 1 lagging 0
         turn
-            e0 consumed 4
+            e0 consumed 1
+            e0 consumed 3 of the log
         pub a three ack
             append g1 a 4<1 three
         pub new y retain ack
@@ -341,7 +342,7 @@ fn publish_once() {
             e0 published 7:1
             e0 published 7:1 duplicate
         turn
-            e0 consumed 2
+            e0 consumed 2 of the log
         pub a one ack key=k
             e0 published 7:1 duplicate
         pub a two ack key=l
@@ -459,11 +460,12 @@ fn a_turn_is_bounded() {
             e0 published 7:1
             e0 message i0 1<0 one
         turn
-            e0 consumed 34
+            e0 consumed 1
+            e0 consumed 33 of the log
         pump
             more{first}
         turn
-            e0 consumed 32
+            e0 consumed 32 of the log
         pump{second}
         waiting
             staged 0 disk 0 pages 0 unavailable 0 uncached 0

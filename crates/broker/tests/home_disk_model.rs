@@ -402,7 +402,9 @@ impl World {
                 );
                 self.gaps += u64::from(!lost.iter().any(is_damaged));
             }
-            Letter::Consumed { requests, bytes } => {
+            Letter::Consumed {
+                requests, bytes, ..
+            } => {
                 self.inflight[edge].0 -= requests;
                 self.inflight[edge].1 -= bytes;
             }

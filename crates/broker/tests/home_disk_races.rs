@@ -78,7 +78,7 @@ fn dropped_before_the_answer() {
         answer
             e0 granted s1 i0 g1 replaying through 4 gap 0..4 Evicted
         turn
-            e0 consumed 10
+            e0 consumed 10 of the log
         ",
     );
 }
@@ -172,7 +172,7 @@ fn parked_and_forgotten() {
         answer
             e0 history head 8 []
         turn
-            e0 consumed 11
+            e0 consumed 11 of the log
         ",
     );
 }
@@ -215,7 +215,8 @@ fn parked_and_released() {
         commit 1
             e0 message i1 7<1 seven
         turn
-            e0 consumed 12
+            e0 consumed 3
+            e0 consumed 9 of the log
         ",
     );
 }

@@ -47,11 +47,11 @@ fn pages() {
         read e0 s1 i0 after 1 max 2
             ask page a 1..4
         turn
-            e0 consumed 9
+            e0 consumed 9 of the log
         answer
             e0 page s1 [2<1 two, 4<2 four] through 4
         turn
-            e0 consumed 1
+            e0 consumed 1 of the log
         read e0 s1 i0 after 4 max 2
             e0 page s1 [6<4 six, 7<6 seven] through 7
         answer

@@ -11,6 +11,7 @@ mod memory;
 pub mod reactor;
 pub mod restore;
 mod running;
+mod vital;
 
 pub use log_thread::LogError;
 pub use running::{Node, NodeOptions, NodeStatistics, StartError, start};

@@ -5,6 +5,7 @@
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
 use crate::restore::Restoration;
+use crate::vital::Vital;
 use broker::disk::DiskLetter;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
@@ -169,7 +170,10 @@ impl OpenLog {
         };
         std::thread::Builder::new()
             .name(format!("crore-log-{name}"))
-            .spawn(move || thread.run())
+            .spawn(move || {
+                let _vital = Vital;
+                thread.run()
+            })
     }
 }
 

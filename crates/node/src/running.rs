@@ -6,6 +6,7 @@ use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
 use crate::memory::MemfdMemory;
 use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
+use crate::vital::Vital;
 use broker::edge::{EdgeStatistics, Now};
 use broker::home::{Home, HomeStatistics};
 use broker::settings::{Durability, LogSettings, Settings};
@@ -205,7 +206,10 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         };
         let spawned = std::thread::Builder::new()
             .name(format!("crore-io-{id}"))
-            .spawn(move || thread.run());
+            .spawn(move || {
+                let _vital = Vital;
+                thread.run()
+            });
         match spawned {
             Ok(handle) => node.threads.push(handle),
             Err(error) => return Err(node.give_up(StartError::System(error))),

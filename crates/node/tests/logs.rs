@@ -229,3 +229,31 @@ fn what_is_dropped_is_told_to_those_concerned() {
     let told = format!("(10, {floor})");
     assert!(floors.iter().any(|text| text.contains(&told)), "{floors:?}");
 }
+
+/// An error of the system says nothing about what lies on the disk: that read is refused, to be asked again. Bytes that are
+/// not those that were written are damage, however often they are read.
+#[test]
+fn reads_that_fail_and_reads_that_find_damage() {
+    let mut world = World::new();
+    world.publish(0, 0, "a", b"one");
+    world.publish(0, 0, "a", b"twotwo");
+    world.turn();
+    world.disk.fail_reads(1);
+    world.worker.take(0, vec![page(1, 0, "a"), page(2, 0, "a")]);
+    assert_eq!(
+        world.turn(),
+        ["h0 t1 Err(LogUnavailable)", "h0 t2 2 records"]
+    );
+    let counted = world.worker.statistics();
+    assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 0));
+
+    let names = world.disk.names();
+    let segment = names.iter().find(|name| name.ends_with(".log")).unwrap();
+    let bytes = world.disk.bytes_of(segment).unwrap();
+    let place = bytes.windows(6).position(|part| part == b"twotwo").unwrap();
+    world.disk.flip_bit(segment, place as u64, 0);
+    world.worker.take(0, vec![page(3, 0, "a"), page(4, 0, "a")]);
+    assert_eq!(world.turn(), ["h0 t3 1 records", "h0 t4 1 records"]);
+    let counted = world.worker.statistics();
+    assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));
+}

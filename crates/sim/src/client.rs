@@ -42,6 +42,11 @@ pub trait Client {
     /// Whether everything has come that must come when nothing fails; otherwise what is missing.
     fn is_settled(&self, context: &Oracle) -> Result<(), String>;
 
+    /// The same of some topics only; of clients that are not asked, nothing.
+    fn is_served(&self, _oracle: &Oracle, _plan: &Plan) -> Result<usize, String> {
+        Ok(0)
+    }
+
     /// The world is over: hands its runs to the oracle.
     fn finish(&mut self, oracle: &mut Oracle);
 }

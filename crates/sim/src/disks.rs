@@ -164,15 +164,21 @@ struct Log {
     index: usize,
     mail: DiskMail,
     thread: LogThread,
+    /// Until then the log thread is in a call to its disk.
+    hangs_until_ms: u64,
 }
 
 /// The log threads of a node: those of logs on disk.
 pub struct Disks {
     logs: Vec<Log>,
+    /// When disks hang.
+    random: Prng,
     /// Virtual milliseconds.
     pub now_ms: u64,
     /// The wall clock, in milliseconds since 1970.
     pub unix_ms: u64,
+    /// Calls that hung.
+    pub hangs: u64,
 }
 
 impl Disks {
@@ -185,11 +191,14 @@ impl Disks {
             index,
             mail: DiskMail::new(usize::from(homes), random.fork(), plan.disk, saboteur()),
             thread: LogThread::new(index as u16, log, homes, random, saboteur()),
+            hangs_until_ms: 0,
         });
         Disks {
             logs: logs.collect(),
+            random: Prng::new(plan.seed ^ 0x6861_6e67),
             now_ms: 0,
             unix_ms: 0,
+            hangs: 0,
         }
     }
 
@@ -224,6 +233,7 @@ impl Disks {
             log.thread
                 .crash(self.now_ms, self.unix_ms, &log.mail.faults, requests);
             log.mail.crash();
+            log.hangs_until_ms = 0;
         }
     }
 
@@ -233,15 +243,27 @@ impl Disks {
             let requests = log.mail.take_all_requests();
             log.thread.stop(self.now_ms, self.unix_ms, requests);
             log.mail.crash();
+            log.hangs_until_ms = 0;
         }
     }
 
-    /// No faults from here on.
-    pub fn calm(&mut self) {
+    /// No faults from here on, but that disks may hang once more. Answers until when, if they do.
+    pub fn calm(&mut self) -> Option<u64> {
+        let mut hang_until_ms = None;
         for log in &mut self.logs {
             log.mail.faults.calm();
             log.thread.calm();
+            let hang_ms = log.mail.faults.hang_at_end_ms;
+            log.hangs_until_ms = match hang_ms {
+                0 => 0,
+                _ => self.now_ms + hang_ms,
+            };
+            if hang_ms > 0 {
+                self.hangs += 1;
+                hang_until_ms = Some(log.hangs_until_ms);
+            }
         }
+        hang_until_ms
     }
 
     /// A home learns what its logs hold.
@@ -314,12 +336,19 @@ impl Disks {
         let log = &self.logs[place];
         let asked = log.mail.request_due_ms();
         let own = log.thread.wake_at_ms();
-        [asked, own].into_iter().flatten().min()
+        let due = [asked, own].into_iter().flatten().min();
+        due.map(|due| due.max(log.hangs_until_ms))
     }
 
     /// A turn of a log thread.
     pub fn turn(&mut self, place: usize) {
         let log = &mut self.logs[place];
+        let faults = &log.mail.faults;
+        if faults.hang > 0.0 && self.random.chance(faults.hang) {
+            log.hangs_until_ms = self.now_ms + self.random.between(1, faults.hang_ms_max);
+            self.hangs += 1;
+            return;
+        }
         let requests = log.mail.take_requests(self.now_ms);
         let letters = log
             .thread

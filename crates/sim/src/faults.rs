@@ -37,6 +37,9 @@ pub struct ClientFaults {
     pub slow: f64,
 }
 
+/// How long disks hang after the last fault, where they do; the other logs must serve their clients meanwhile.
+pub const HANG_AT_END_MS: u64 = 40_000;
+
 /// Of the disk of a log, and of the way there.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DiskFaults {
@@ -56,6 +59,12 @@ pub struct DiskFaults {
     pub full: f64,
     /// The longest such while, in milliseconds.
     pub full_ms_max: u64,
+    /// Chance, at each turn of the log thread, that a call to the disk hangs.
+    pub hang: f64,
+    /// The longest such call, in milliseconds.
+    pub hang_ms_max: u64,
+    /// The disk hangs when the faults end, for so long; milliseconds.
+    pub hang_at_end_ms: u64,
     /// Chance that a crash is one of the whole machine: what was not synced is torn or gone.
     pub power: f64,
     /// Chance that a crash leaves flipped bits in what had been synced.
@@ -81,12 +90,35 @@ impl DiskFaults {
             full_ms_max: random.between(5, 300),
             power: [0.0, 0.5, 1.0][random.below(3) as usize],
             flip: if random.chance(0.2) { 0.5 } else { 0.0 },
+            hang: 0.0,
+            hang_ms_max: 0,
+            hang_at_end_ms: 0,
         }
+    }
+
+    /// Disks that hang, in one of five worlds; drawn apart, so that the other worlds stay what they were.
+    pub fn hang(&mut self, seed: u64) {
+        let mut random = Prng::new(seed ^ 0x6861_6e67);
+        if random.chance(0.2) {
+            self.hang = [0.0, 0.01, 0.05][random.below(3) as usize];
+            self.hang_ms_max = random.between(50, 20_000);
+            self.hang_at_end_ms = [0, HANG_AT_END_MS][random.below(2) as usize];
+        }
+    }
+
+    /// Whether disks hang for so long that a log may count as stalled.
+    pub fn hangs(&self) -> bool {
+        self.hang > 0.0 || self.hang_at_end_ms > 0
     }
 
     /// Whether publications may be refused because of it.
     pub fn refuses(&self) -> bool {
-        self.fail_sync > 0.0 || self.fail_write > 0.0 || self.full > 0.0
+        self.fail_sync > 0.0 || self.fail_write > 0.0 || self.full > 0.0 || self.hangs()
+    }
+
+    /// Whether reads may be refused because of it.
+    pub fn refuses_reads(&self) -> bool {
+        self.fail_read > 0.0 || self.hangs()
     }
 
     /// None any more; what is flipped stays flipped.
@@ -94,6 +126,7 @@ impl DiskFaults {
         *self = DiskFaults {
             power: self.power,
             flip: self.flip,
+            hang_at_end_ms: self.hang_at_end_ms,
             ..DiskFaults::default()
         };
     }

@@ -252,7 +252,7 @@ impl HttpClient {
         // answered is told that the node is overloaded.
         let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
         let disk = context.plan.disk;
-        let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.fail_read > 0.0);
+        let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.refuses_reads());
         let is_led_away = status == 503 && context.plan.drains() && body["code"] == "shutting_down";
         if status >= 400
             && status != 408

@@ -356,6 +356,25 @@ impl Client for NativeClient {
         Ok(())
     }
 
+    fn is_served(&self, oracle: &Oracle, plan: &Plan) -> Result<usize, String> {
+        if !self.is_welcome {
+            return Ok(0); // who is refused a read of the disk leaves, and comes back with its position
+        }
+        let in_memory = |plain: &&Plain| plan.is_in_memory(plain.run.topic);
+        for plain in self.plain.values().filter(in_memory) {
+            let topic = plain.run.topic;
+            if plain.stage != Stage::Live {
+                return Err(format!("topic {topic} is {:?}", plain.stage));
+            }
+            oracle
+                .is_past_marker(&plain.run)
+                .map_err(|text| format!("topic {topic} {text}"))?;
+        }
+        let served = self.plain.values().filter(in_memory);
+        let has_marker = |plain: &&Plain| oracle.markers.contains_key(&plain.run.topic);
+        Ok(served.filter(has_marker).count())
+    }
+
     fn finish(&mut self, oracle: &mut Oracle) {
         for (_, plain) in std::mem::take(&mut self.plain) {
             oracle.keep_run(plain.run);

@@ -143,6 +143,14 @@ impl Plan {
             ),
         };
         plan.draw_returns(mutation);
+        if mutation.is_none() && kind != Kind::Memory {
+            plan.disk.hang(seed);
+        }
+        if plan.disk.hangs()
+            && let Some(settings) = Arc::get_mut(&mut plan.settings)
+        {
+            settings.limits.log_stall_timeout_ms = [300, 2_000, 10_000][(seed % 3) as usize];
+        }
         plan
     }
 
@@ -205,6 +213,11 @@ impl Plan {
     pub fn rule(&self, topic: usize) -> &RuleSettings {
         let (rule, _) = self.settings.locate(&self.topics[topic]);
         &self.settings.rules[usize::from(rule)]
+    }
+
+    /// Whether a topic is kept in memory only.
+    pub fn is_in_memory(&self, topic: usize) -> bool {
+        self.settings.log_on_disk(self.partition(topic)).is_none()
     }
 
     /// The partition of a topic.

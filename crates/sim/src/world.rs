@@ -1,5 +1,6 @@
 //! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
 
+mod hang;
 mod life;
 mod outcome;
 
@@ -70,6 +71,8 @@ struct World {
     reached: Reached,
     hash: u64,
     wanted: Option<usize>,
+    /// Disks hang until then, though everything else is calm.
+    hung_until_ms: Option<u64>,
 }
 
 /// Runs the world of a seed from its beginning to its end.
@@ -150,6 +153,7 @@ impl World {
             reached: Reached::default(),
             hash: seed,
             wanted: options.client,
+            hung_until_ms: None,
         };
         world.start();
         world
@@ -160,6 +164,7 @@ impl World {
         let end_ms = self.now_ms + self.plan.active_ms;
         self.advance(end_ms, false);
         self.calm();
+        self.outlast_disks();
         let end_ms = self.now_ms + CALM_MS_MAX;
         self.advance(end_ms, true);
         // What filters are owed may still be on its way: clients do not know what that is.
@@ -192,7 +197,7 @@ impl World {
             delay_ms_max: 0,
             late: 0.0,
         };
-        self.disks.borrow_mut().calm();
+        self.hung_until_ms = self.disks.borrow_mut().calm();
         self.memory_refusals.set(0.0);
         self.wake_all();
     }
@@ -506,6 +511,7 @@ impl World {
                 skipped: edge.skipped,
                 slow_closed: edge.slow_closed,
                 resumed: edge.tickets_resumed,
+                stalls: home.logs_stalled,
                 ..Reached::default()
             };
         }
@@ -514,6 +520,7 @@ impl World {
     fn outcome(mut self) -> Outcome {
         self.collect_statistics();
         self.reached.duplicates = self.oracle.duplicates;
+        self.reached.hangs = self.disks.borrow().hangs;
         for worn in self.disks.borrow().worn() {
             self.reached.batches_refused += worn.refused;
             self.reached.disk_answers += worn.answers;

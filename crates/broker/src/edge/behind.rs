@@ -26,7 +26,7 @@ use super::{Edge, Refusal};
 use crate::mail::{
     FilterStart, Gap, HomeId, PageLimits, PartitionId, Request, Resumed, SubscriptionKey,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::chunk::Slice;
 use wire::native::ErrorCode;
 
@@ -42,10 +42,19 @@ const MEMBERS_LOOKED_AT_MAX: usize = 8;
 #[derive(Default)]
 pub(crate) struct Behind {
     cursors: BTreeMap<Member, Cursor>,
-    /// Pages on their way, by connection.
-    reads: BTreeMap<u32, usize>,
+    /// Pages on their way, by connection and log.
+    reads: BTreeMap<(u32, u16), usize>,
     opening: BTreeMap<(u32, u32), Opening>,
     held: Held,
+}
+
+/// What [`Edge::read_behind`] does not ask for now.
+#[derive(Default)]
+struct Left {
+    /// Some have enough on their way.
+    is_some: bool,
+    /// Homes have no room for reads of these.
+    without_room: BTreeSet<PartitionId>,
 }
 
 /// Where a member is read from in one partition.
@@ -331,65 +340,71 @@ impl Edge {
         }
     }
 
-    /// Asks for pages for subscriptions to filters, a few at a time. True if some are left to be asked for; none if a home
-    /// has no room.
+    /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are left to be asked for; none
+    /// if a home has no room for some.
     pub(super) fn read_behind(&mut self, index: u32) -> Option<bool> {
         if !self.slots[index].is(flag::BEHIND) {
             return Some(false);
         }
         let mut member = 0;
+        let mut left = Left::default();
         while let Some((&(_, next, _), _)) = self
             .behind
             .cursors
             .range((index, member, 0)..=(index, NONE, PartitionId::MAX))
             .next()
         {
-            while let Some((partition, cursor)) = self.next_to_read(index, next) {
-                if self.behind.reads.get(&index).copied().unwrap_or(0) >= READS_MAX {
-                    return Some(true);
-                }
-                if !self.read_filter(index, next, partition, cursor) {
-                    return None;
-                }
+            while let Some((partition, cursor)) = self.next_to_read(index, next, &mut left) {
+                self.read_filter(index, next, partition, cursor);
             }
             let Some(another) = next.checked_add(1) else {
                 break;
             };
             member = another;
         }
-        Some(false)
+        for partition in &left.without_room {
+            self.wait_to_read(*partition, index);
+        }
+        left.without_room.is_empty().then_some(left.is_some)
     }
 
     /// In which partition the member is to be read now, and from where. What depends on credit has one page on its way, so
     /// that the credit is kept to.
-    fn next_to_read(&self, index: u32, member: u32) -> Option<(PartitionId, Cursor)> {
+    fn next_to_read(
+        &self,
+        index: u32,
+        member: u32,
+        left: &mut Left,
+    ) -> Option<(PartitionId, Cursor)> {
         let all = (index, member, 0)..=(index, member, PartitionId::MAX);
-        let mut cursors = self.behind.cursors.range(all);
+        let cursors = self.behind.cursors.range(all);
         let is_held = self.replay_credit(member).is_some_and(|credit| {
             let mut others = cursors.clone();
             credit == 0 || others.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
         });
-        let (at, cursor) =
-            cursors.find(|(_, cursor)| !(cursor.is_reading || is_held && cursor.is_paid))?;
-        Some((at.2, *cursor))
+        for (&(_, _, partition), cursor) in cursors {
+            if cursor.is_reading || is_held && cursor.is_paid {
+                continue;
+            }
+            let reads = (index, self.settings.log_number(partition));
+            if self.behind.reads.get(&reads).copied().unwrap_or(0) >= READS_MAX {
+                left.is_some = true;
+            } else if !self.may_read(partition) {
+                left.without_room.insert(partition);
+            } else {
+                return Some((partition, *cursor));
+            }
+        }
+        None
     }
 
-    fn read_filter(
-        &mut self,
-        index: u32,
-        member: u32,
-        partition: PartitionId,
-        cursor: Cursor,
-    ) -> bool {
+    fn read_filter(&mut self, index: u32, member: u32, partition: PartitionId, cursor: Cursor) {
         let home = self.settings.home_of(partition);
-        if !self.may_request(home) {
-            self.wait_for(home, index);
-            return false;
-        }
         let readers = self.filters_of(index, member, Stage::Wide);
         let Some(&first) = readers.first() else {
             debug_assert!(false, "who is behind is open");
-            return false;
+            self.put(index, member, partition, None);
+            return;
         };
         let filters = readers
             .iter()
@@ -419,7 +434,6 @@ impl Edge {
                 limits,
             },
         );
-        true
     }
 
     /// A page has come: deliver it; go on when it has left, or live from here.
@@ -608,10 +622,11 @@ impl Edge {
             self.behind.held.let_go(index);
         }
         let reads = |cursor: Option<Cursor>| usize::from(cursor.is_some_and(|it| it.is_reading));
-        let count = self.behind.reads.entry(index).or_default();
+        let place = (index, self.settings.log_number(partition));
+        let count = self.behind.reads.entry(place).or_default();
         *count = *count + reads(cursor) - reads(before);
         if *count == 0 {
-            self.behind.reads.remove(&index);
+            self.behind.reads.remove(&place);
         }
         let mut all = self
             .behind

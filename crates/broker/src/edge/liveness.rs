@@ -111,6 +111,8 @@ impl Edge {
             // A close that the peer does not let finish.
             _ if slot.is(flag::CLOSING) && is_idle => self.kill(index),
             _ if slot.is(flag::CLOSING) => {}
+            // It is silent because it is not read.
+            Protocol::Native if slot.is(flag::PAUSED) => self.stamp(index),
             Protocol::Native | Protocol::NativeStart | Protocol::Echo
                 if slot.ping_interval_s > 0 =>
             {

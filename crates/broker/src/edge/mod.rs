@@ -18,6 +18,7 @@ mod outbox;
 mod policies;
 mod producers;
 mod ring;
+mod room;
 mod slots;
 mod statistics;
 mod subscriptions;
@@ -89,13 +90,11 @@ pub struct Outputs {
 }
 
 /// What is on its way to one home.
-#[derive(Default)]
 struct HomeLink {
-    /// Requests that the home has not dealt with, and what they cost.
-    inflight: u32,
-    inflight_bytes: u64,
-    /// Connections that wait for room.
-    waiting: Vec<Key>,
+    /// What is answered from memory.
+    own: room::Room,
+    /// What may have to wait for a disk, by the logs' indexes.
+    logs: Box<[room::Room]>,
     /// Live bytes dealt with and not yet given back as credit.
     credit_due: u32,
 }
@@ -140,6 +139,8 @@ pub struct Edge {
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
     homes: Vec<HomeLink>,
+    /// A log on disk that has no room for more requests since the frame that is being dealt with.
+    full_log: Option<(HomeId, u16)>,
     pub(crate) mail: Mail,
     wheel: Wheel<Deadline>,
     expired: Vec<Deadline>,
@@ -204,7 +205,10 @@ impl Edge {
             lags: 0,
             filters_version: 0,
             named: Slab::new(),
-            homes: (0..homes).map(|_| HomeLink::default()).collect(),
+            homes: (0..homes)
+                .map(|_| HomeLink::new(settings.logs.len()))
+                .collect(),
+            full_log: None,
             mail: Mail::default(),
             wheel: Wheel::new(now.monotonic_ms),
             expired: Vec::new(),
@@ -355,7 +359,12 @@ impl Edge {
                 names,
                 positions,
             } => self.described(home, connection, &names, &positions),
-            Letter::Consumed { requests, bytes } => self.consumed(home, requests, bytes),
+            Letter::Consumed {
+                log,
+                requests,
+                bytes,
+            } => self.consumed(home, log, requests, bytes),
+            Letter::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
         }
         if cost > 0 {
             self.give_credit(home, cost);
@@ -407,75 +416,6 @@ impl Edge {
             pinned_bytes: self.pinned_bytes,
             kept_bytes: self.kept_bytes,
             ..self.statistics
-        }
-    }
-
-    /// Whether a home has room for another request.
-    pub(crate) fn may_request(&self, home: HomeId) -> bool {
-        let link = &self.homes[usize::from(home)];
-        let limits = &self.settings.limits;
-        link.inflight < limits.requests_inflight_max
-            && link.inflight_bytes < u64::from(limits.stream_credit_bytes)
-    }
-
-    /// Has the connection looked at when the home has room again. One that waits already, for whichever home, looks again
-    /// then, and may wait for the next.
-    pub(crate) fn wait_for(&mut self, home: HomeId, index: u32) {
-        if self.slots[index].is(flag::WAITS) {
-            return;
-        }
-        self.slots[index].set(flag::WAITS);
-        let key = self.slots.key(index);
-        self.homes[usize::from(home)].waiting.push(key);
-    }
-
-    /// Whether all homes have room for requests.
-    pub(crate) fn has_room(&self) -> bool {
-        (0..self.settings.homes_count).all(|home| self.may_request(home))
-    }
-
-    /// Stops reading from the connection while some home has no room for requests. False if all have.
-    pub(crate) fn pause_for_room(&mut self, index: u32) -> bool {
-        let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));
-        if let Some(home) = full {
-            self.slots[index].set(flag::PAUSED);
-            self.wait_for(home, index);
-        }
-        full.is_some()
-    }
-
-    /// Posts a request. Callers that can wait have asked [`Edge::may_request`]; one frame's worth may go beyond.
-    pub(crate) fn request(&mut self, home: HomeId, request: Request) {
-        let link = &mut self.homes[usize::from(home)];
-        link.inflight += 1;
-        link.inflight_bytes += u64::from(request.cost());
-        self.out.requests[usize::from(home)].push(request);
-    }
-
-    fn consumed(&mut self, home: HomeId, requests: u32, bytes: u64) {
-        let link = &mut self.homes[usize::from(home)];
-        debug_assert!(
-            requests <= link.inflight && bytes <= link.inflight_bytes,
-            "a home consumes what it was sent"
-        );
-        link.inflight = link.inflight.saturating_sub(requests);
-        link.inflight_bytes = link.inflight_bytes.saturating_sub(bytes);
-        if link.waiting.is_empty() || !self.may_request(home) {
-            return;
-        }
-        for key in std::mem::take(&mut self.homes[usize::from(home)].waiting) {
-            if self.slots.get(key).is_none() {
-                continue;
-            }
-            let slot = &mut self.slots[key.index];
-            slot.clear(flag::WAITS);
-            // A long poll that lags waits for a page; its connection stays paused until it is answered.
-            if slot.protocol != Protocol::Http || slot.state == NONE {
-                self.resume(key.index);
-            }
-            if self.slots[key.index].is(flag::LAGGING) || self.wants_ticket(key.index) {
-                self.touch(key.index);
-            }
         }
     }
 

@@ -58,10 +58,8 @@ pub(crate) mod flag {
     pub const CHOKED: u32 = 1 << 13;
     /// So many subscriptions that they are found by an index.
     pub const LARGE: u32 = 1 << 14;
-    /// In the list of those that wait for a home to have room.
-    pub const WAITS: u32 = 1 << 15;
     /// Some subscription to filters is read from the log in some partition.
-    pub const BEHIND: u32 = 1 << 16;
+    pub const BEHIND: u32 = 1 << 15;
 }
 
 /// One connection.

@@ -12,6 +12,7 @@ use crate::mail::{Gap, HomeId, PageLimits, PartitionId, Request, SubscriptionKey
 use crate::position::Position;
 use crate::settings::LagPolicy;
 use log::RecordView;
+use std::collections::BTreeMap;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
 use stdx::key::Key;
@@ -397,10 +398,10 @@ impl Edge {
         }
     }
 
-    /// Asks for the next page of each lagging subscription, a few at a time.
+    /// Asks for the next page of each lagging subscription, a few at a time of each log.
     pub(crate) fn read_lagging(&mut self, index: u32) {
         let mut at = self.slots[index].subscriptions;
-        let mut reading = 0;
+        let mut reading: BTreeMap<u16, usize> = BTreeMap::new();
         let mut left = false;
         while at != NONE {
             let entry = &self.subscriptions[at];
@@ -412,20 +413,22 @@ impl Edge {
                 at = next;
                 continue;
             }
-            match entry.stage {
-                Stage::Reading => reading += 1,
-                Stage::Lagging if reading < READS_MAX => {
-                    let home = entry.home;
-                    if !self.may_request(home) {
-                        self.wait_for(home, index);
-                        return;
-                    }
-                    if self.read(at) {
-                        reading += 1;
-                    }
+            let stage = entry.stage;
+            if matches!(stage, Stage::Reading | Stage::Lagging) {
+                let partition = self.partition_of(at);
+                let reading = reading
+                    .entry(self.settings.log_number(partition))
+                    .or_default();
+                if stage == Stage::Reading {
+                    *reading += 1;
+                } else if *reading >= READS_MAX {
+                    left = true;
+                } else if !self.may_read(partition) {
+                    self.wait_to_read(partition, index);
+                    left = true;
+                } else if self.read(at) {
+                    *reading += 1;
                 }
-                Stage::Lagging => left = true,
-                _ => {}
             }
             at = next;
         }
@@ -452,9 +455,11 @@ impl Edge {
         let entry = &mut self.subscriptions[subscription];
         entry.stage = Stage::Reading;
         let (home, index, after) = (entry.home, entry.topic, entry.cursor());
+        let partition = self.partition_of(subscription);
         self.request(
             home,
             Request::Read {
+                partition,
                 index,
                 subscription: key,
                 after,

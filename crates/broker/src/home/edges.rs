@@ -5,7 +5,7 @@
 //! edge, whatever the index, so that a late `Release` never hits a later grant.
 
 use crate::mail::EdgeId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use stdx::slab::Slab;
 
@@ -15,9 +15,8 @@ pub(super) struct Edge {
     generation: u32,
     /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
     pub credit: i64,
-    /// Requests dealt with since the last `Consumed`, and what they cost.
-    pub requests: u32,
-    pub requests_bytes: u64,
+    /// Requests dealt with since the last `Consumed` and what they cost, by the count that they are in.
+    pub consumed: BTreeMap<Option<u16>, (u32, u64)>,
     /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
     /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.
@@ -41,8 +40,7 @@ impl Edge {
             indexes: Slab::new(),
             generation: 0,
             credit,
-            requests: 0,
-            requests_bytes: 0,
+            consumed: BTreeMap::new(),
             filters_version: 0,
             lagging: VecDeque::new(),
         }

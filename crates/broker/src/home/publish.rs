@@ -229,7 +229,11 @@ impl Home {
             return Err(Code::MessageTooLarge);
         }
         let share = &self.shares[self.partitions[local as usize].share];
-        if share.disk.as_ref().is_some_and(|disk| !disk.is_available) {
+        if share
+            .disk
+            .as_ref()
+            .is_some_and(|disk| !disk.takes_appends())
+        {
             return Err(Code::LogUnavailable);
         }
         let known = self.interests.topics.find(&publication.topic, local);

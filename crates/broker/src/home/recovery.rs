@@ -22,7 +22,7 @@ use stdx::chunk::Slice;
 const TURN_PAGES_MAX: u32 = 32;
 /// Bytes of records in them, about.
 const TURN_PAGE_BYTES_MAX: u64 = 1 << 20;
-/// Questions to disks on their way at once.
+/// Questions to one disk on their way at once.
 const DISK_READS_MAX: usize = 64;
 
 /// See the module.
@@ -34,9 +34,17 @@ pub(super) struct Recovery {
     bytes: u64,
     parked: BTreeMap<Token, Parked>,
     last_token: Token,
+    /// By log.
+    questions: Vec<Questions>,
+}
+
+/// Questions to one disk.
+#[derive(Debug, Default)]
+struct Questions {
+    /// On their way.
     asked: usize,
-    /// Questions that wait for others to be answered, each with its log.
-    unasked: VecDeque<(usize, DiskRequest)>,
+    /// Those that wait for others to be answered.
+    unasked: VecDeque<DiskRequest>,
 }
 
 /// What has a budget.
@@ -48,8 +56,8 @@ pub(super) enum Waiting {
     Scan(Caller, Scan),
     /// A page of history.
     History(Caller, HistoryQuery),
-    /// What a disk has read.
-    Answer(Token, Result<DiskAnswer, Code>),
+    /// What the disk of a log has read.
+    Answer(usize, Token, Result<DiskAnswer, Code>),
 }
 
 /// A request that the disk must answer first.
@@ -108,6 +116,19 @@ impl Recovery {
     /// What waits: for its turn, and for disks.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting.len(), self.parked.len())
+    }
+
+    /// Questions to the disk of a log that are on their way.
+    pub fn asked_of(&self, share: usize) -> usize {
+        let questions = self.questions.get(share);
+        questions.map_or(0, |questions| questions.asked)
+    }
+
+    fn questions_to(&mut self, share: usize) -> &mut Questions {
+        if self.questions.len() <= share {
+            self.questions.resize_with(share + 1, Questions::default);
+        }
+        &mut self.questions[share]
     }
 
     fn has_room(&self) -> bool {
@@ -169,13 +190,20 @@ impl Home {
             Waiting::History(from, query) => {
                 self.history(now_ms, from, query, Known::Nothing, out);
             }
-            Waiting::Answer(token, result) => self.answered(now_ms, token, result, out),
+            Waiting::Answer(share, token, result) => {
+                self.answered(now_ms, share, token, result, out);
+            }
         }
     }
 
     /// Parks a request until the disk has answered.
     pub(super) fn park(&mut self, from: Caller, local: u32, asking: Asking, out: &mut HomeOutputs) {
         let Asking { question, query } = asking;
+        let partition = &self.partitions[local as usize];
+        let (share, partition) = (partition.share, partition.id);
+        if self.is_stalled(share) {
+            return self.refuse_question(from, question, Code::LogUnavailable, out);
+        }
         let recovery = &mut self.recovery;
         recovery.last_token += 1;
         let token = recovery.last_token;
@@ -185,40 +213,55 @@ impl Home {
             question,
         };
         recovery.parked.insert(token, parked);
-        let partition = &self.partitions[local as usize];
         let request = DiskRequest::Read {
             token,
-            partition: partition.id,
+            partition,
             query,
         };
-        recovery.unasked.push_back((partition.share, request));
+        recovery.questions_to(share).unasked.push_back(request);
         self.statistics.disk_reads += 1;
-        self.ask_disks(out);
+        self.ask_disk(share, out);
     }
 
-    fn ask_disks(&mut self, out: &mut HomeOutputs) {
-        let recovery = &mut self.recovery;
-        while recovery.asked < DISK_READS_MAX
-            && let Some((share, request)) = recovery.unasked.pop_front()
+    fn ask_disk(&mut self, share: usize, out: &mut HomeOutputs) {
+        let questions = self.recovery.questions_to(share);
+        while questions.asked < DISK_READS_MAX
+            && let Some(request) = questions.unasked.pop_front()
         {
-            recovery.asked += 1;
+            questions.asked += 1;
             out.ask(share, request);
+        }
+    }
+
+    /// Refuses everything that waits for the disk of a log. What is on its way to it is answered some day, to nobody.
+    pub(super) fn refuse_parked(&mut self, share: usize, out: &mut HomeOutputs) {
+        self.recovery.questions_to(share).unasked.clear();
+        let partitions = &self.partitions;
+        let parked = std::mem::take(&mut self.recovery.parked);
+        let (refused, kept): (BTreeMap<Token, Parked>, _) = parked
+            .into_iter()
+            .partition(|(_, parked)| partitions[parked.local as usize].share == share);
+        self.recovery.parked = kept;
+        for parked in refused.into_values() {
+            self.refuse_question(parked.from, parked.question, Code::LogUnavailable, out);
         }
     }
 
     fn answered(
         &mut self,
         now_ms: u64,
+        share: usize,
         token: Token,
         result: Result<DiskAnswer, Code>,
         out: &mut HomeOutputs,
     ) {
+        let questions = self.recovery.questions_to(share);
+        debug_assert!(questions.asked > 0, "a log answers what it was asked, once");
+        questions.asked = questions.asked.saturating_sub(1);
+        self.ask_disk(share, out);
         let Some(parked) = self.recovery.parked.remove(&token) else {
-            debug_assert!(false, "a log answers what it was asked, once");
-            return;
+            return; // it took so long that the question was refused
         };
-        self.recovery.asked -= 1;
-        self.ask_disks(out);
         let Parked {
             from,
             local,

@@ -6,6 +6,7 @@
 //! staged records is not forgotten, so that the topic id in them stays right.
 
 use super::publish::{Checked, Placed, code_of};
+use super::stall::Silence;
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskRequest;
 use crate::mail::{Code, Publication, Reply};
@@ -23,6 +24,8 @@ pub(super) struct Staging {
     generation: u32,
     /// The log takes appends, as far as the log thread has said.
     pub is_available: bool,
+    /// How long it has got nothing done although it was asked.
+    pub silence: Silence,
     staged: VecDeque<Staged>,
     /// Of each topic with something staged, by its id.
     topics: BTreeMap<u32, StagedTopic>,
@@ -69,6 +72,7 @@ impl Default for Staging {
         Staging {
             generation: 0,
             is_available: true,
+            silence: Silence::default(),
             staged: VecDeque::new(),
             topics: BTreeMap::new(),
             retained_change: 0,
@@ -82,6 +86,11 @@ impl Staging {
     /// What is staged of a topic.
     pub fn of_topic(&self, topic: u32) -> Option<&StagedTopic> {
         self.topics.get(&topic)
+    }
+
+    /// Whether a publication may be staged now.
+    pub fn takes_appends(&self) -> bool {
+        self.is_available && !self.silence.is_stall()
     }
 
     /// Publications staged.

@@ -59,6 +59,8 @@ pub struct HomeStatistics {
     pub staged: u64,
     /// Logs on disk that take no publications at present.
     pub logs_unavailable: u64,
+    /// Times that a log on disk got nothing done for so long that what needed its disk was refused.
+    pub logs_stalled: u64,
     /// Durable records that memory had no room for.
     pub uncached: u64,
     /// Questions to disks.
@@ -163,6 +165,7 @@ impl std::ops::AddAssign for HomeStatistics {
         self.histories_read += other.histories_read;
         self.staged += other.staged;
         self.logs_unavailable += other.logs_unavailable;
+        self.logs_stalled += other.logs_stalled;
         self.uncached += other.uncached;
         self.disk_reads += other.disk_reads;
         self.disk_reads_waiting += other.disk_reads_waiting;

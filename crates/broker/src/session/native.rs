@@ -219,6 +219,9 @@ impl Edge {
             };
             return self.send_native(index, &ServerFrame::Error(frame));
         }
+        if !self.may_publish(partition) {
+            return self.native_refuse(index, reference, ErrorCode::LogUnavailable);
+        }
         let mut block = Vec::new();
         if !publish.attributes.is_empty() {
             publish.attributes.encode_block(&mut block);

@@ -109,7 +109,10 @@ impl Edge {
             for topic in &message.topics {
                 TopicName::parse(topic)
                     .map_err(|error| Fault::topic(ErrorCode::MalformedTopic, error))?;
-                let (rule, _) = self.settings.locate(topic);
+                let (rule, partition) = self.settings.locate(topic);
+                if !self.may_publish(partition) {
+                    return Err(ErrorCode::LogUnavailable.into());
+                }
                 let rule = &self.settings.rules[usize::from(rule)];
                 let limit = rule
                     .message_bytes_max

@@ -16,6 +16,7 @@ impl Edge {
         if protocol == Protocol::Native && self.pause_for_room(index) {
             return Progress::Stop;
         }
+        self.begin_frame();
         let limits = &self.settings.limits;
         let message_bytes_max = match protocol {
             Protocol::Echo => limits.echo_bytes_max,
@@ -33,6 +34,7 @@ impl Edge {
             Ok(Step::More { needed }) => Progress::Needs(needed),
             Ok(Step::Done { value, consumed }) => {
                 self.websocket_event(index, value);
+                self.pause_for_log(index);
                 Progress::Consumed(consumed)
             }
             Err(error) => {

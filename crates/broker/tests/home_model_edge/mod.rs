@@ -93,6 +93,7 @@ impl Edge {
 
     pub fn read(requests: &mut VecDeque<Request>, subscription: &Subscription) {
         requests.push_back(Request::Read {
+            partition: subscription.partition,
             index: subscription.index,
             subscription: key(subscription.key),
             after: subscription.through,
@@ -245,7 +246,7 @@ impl Edge {
                     self.granted.insert(filter);
                 }
             }
-            Letter::Published { .. } | Letter::Consumed { .. } => {}
+            Letter::Published { .. } | Letter::Consumed { .. } | Letter::Stalled { .. } => {}
             Letter::History { .. } | Letter::FilterPage { .. } | Letter::Described { .. } => {
                 panic!("nobody asked")
             }

@@ -138,6 +138,7 @@ impl World {
                 generation: number(generation),
             },
             ["read", _, key, index, "after", after, ref max @ ..] => Request::Read {
+                partition: 0,
                 index: number(index),
                 subscription: subscription(key),
                 after: after.parse().unwrap(),
@@ -528,7 +529,20 @@ fn text_of(letter: &Letter) -> String {
                 .present
                 .map_or(String::new(), |present| format!(" present {present}"))
         ),
-        Letter::Consumed { requests, .. } => format!("consumed {requests}"),
+        Letter::Consumed {
+            log: None,
+            requests,
+            ..
+        } => format!("consumed {requests}"),
+        Letter::Consumed {
+            log: Some(_),
+            requests,
+            ..
+        } => format!("consumed {requests} of the log"),
+        Letter::Stalled { is_stalled, .. } => match is_stalled {
+            true => "stalled".into(),
+            false => "goes on".into(),
+        },
     }
 }
 

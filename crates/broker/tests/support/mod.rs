@@ -25,6 +25,7 @@
 //! | `time +60s` | time passes, second by second |
 //! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
 //! | `reads fail`, `reads go` | homes answer pages as if their disk could not be read |
+//! | `disks go` | what was sent to disks gets there; until then they hang |
 //! | `restart [2 1]` | another node in place of this one, with these keys for tickets |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |

@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::request;
+use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, EdgeStatistics, Now, Written};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Code, Letter, Request};
@@ -141,6 +142,7 @@ impl<'a> World<'a> {
             ["homes", "stop"] => self.homes_stopped = (0..self.shards.len()).collect(),
             ["homes", "stop", home] => self.homes_stopped = vec![home.parse().unwrap()],
             ["homes", "go"] => self.homes_stopped.clear(),
+            ["disks", "go"] => self.disks_go(),
             ["letters", what] => self.letters_stopped = what == "stop",
             ["reads", what] => self.reads_fail = what == "fail",
             ["drain", window_ms] => {
@@ -152,6 +154,28 @@ impl<'a> World<'a> {
             ["large", "reads"] => {}
             ["count", ref names @ ..] => said.push(self.count(names)),
             _ => panic!("no such command: {line}"),
+        }
+    }
+
+    /// What has been sent to disks so far gets there.
+    fn disks_go(&mut self) {
+        for shard in &mut self.shards {
+            let asked = std::mem::take(&mut shard.out.disk);
+            for (log, requests) in (0..).zip(asked) {
+                for request in requests {
+                    let DiskRequest::Append { generation, .. } = request else {
+                        panic!("these disks take, and give nothing");
+                    };
+                    let letter = DiskLetter::Committed {
+                        generation,
+                        count: 1,
+                        result: Ok(()),
+                    };
+                    let home = shard.home.as_mut().unwrap();
+                    let now_ms = self.now.unix_ms;
+                    home.disk(now_ms, log, letter, &mut shard.memory, &mut shard.out);
+                }
+            }
         }
     }
 

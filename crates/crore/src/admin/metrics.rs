@@ -293,7 +293,13 @@ fn write_disks(exposition: &mut Exposition, statistics: &NodeStatistics) {
     exposition.gauge(
         "crore_disk_logs_unavailable",
         "Logs on disk that take no publications now.",
-        log.unavailable,
+        // A log thread whose disk hangs does not answer; homes know of it, each for itself.
+        log.unavailable.max(home.logs_unavailable.min(1)),
+    );
+    exposition.counter(
+        "crore_disk_logs_stalled_total",
+        "Times that a log on disk got nothing done for so long that a home refused what needed its disk.",
+        home.logs_stalled,
     );
     exposition.gauge(
         "crore_disk_log_bytes",

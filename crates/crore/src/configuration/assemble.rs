@@ -198,6 +198,7 @@ fn limits(configuration: &Configuration) -> Limits {
         pinned_bytes_max: number_u64(configuration, "limits.pinned_bytes_max"),
         ring_bytes: number("limits.ring_bytes"),
         requests_inflight_max: number("limits.requests_inflight_max"),
+        log_stall_timeout_ms: number("limits.log_stall_timeout"),
         stream_credit_bytes: number("limits.stream_credit_bytes"),
         turn_frames_max: number("limits.turn_frames_max"),
         page_bytes: number("limits.page_bytes"),

@@ -372,6 +372,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Requests on their way from one I/O thread to one home shard; beyond that the connections concerned are not read.",
     ),
     option(
+        "limits.log_stall_timeout",
+        milliseconds(100, 3_600_000),
+        "10s",
+        "A log on disk that gets nothing done for so long, though it is asked, refuses what needs its disk until it does.",
+    ),
+    option(
         "limits.stream_credit_bytes",
         size(64 * KIB, 2 * GIB),
         "8MiB",

@@ -173,7 +173,7 @@ impl HttpClient {
                 }
                 take(context, run, source, offset, payload);
             }
-            "crore.error" if is_unavailable(&value) && context.plan.disk.fail_read > 0.0 => {
+            "crore.error" if is_unavailable(&value) && context.plan.disk.refuses_reads() => {
                 return false; // It comes back with what it has.
             }
             "crore.error" if context.plan.lossless => {

@@ -540,7 +540,7 @@ impl NativeClient {
                         .refused(context.plan, source, publication, Refusal::UntilCrash);
                 }
                 Some(Waiting::History { .. })
-                    if is_unavailable && context.plan.disk.fail_read > 0.0 => {}
+                    if is_unavailable && context.plan.disk.refuses_reads() => {}
                 Some(Waiting::Publication(publication)) if is_bound && !context.plan.lossless => {
                     let source = self.peer.source();
                     context
@@ -554,7 +554,7 @@ impl NativeClient {
             },
             Reference::Subscription(number) => {
                 if self.wide.contains_key(&number) {
-                    let may_end = is_unavailable && context.plan.disk.fail_read > 0.0;
+                    let may_end = is_unavailable && context.plan.disk.refuses_reads();
                     return match may_end {
                         true => self.on_filter_ended(context, number),
                         false => context
@@ -577,7 +577,7 @@ impl NativeClient {
                         self.ticket = None;
                         self.ask_plain(context, number);
                     }
-                    _ if is_unavailable && context.plan.disk.fail_read > 0.0 => {
+                    _ if is_unavailable && context.plan.disk.refuses_reads() => {
                         // It may come back with its position.
                         plain.stage = Stage::Absent;
                         plain.gap_due = None;

@@ -80,6 +80,12 @@ pub struct Reached {
     pub batches: u64,
     /// Reads that found damage.
     pub damaged_reads: u64,
+    /// Calls to disks that hung.
+    pub hangs: u64,
+    /// Logs that counted as stalled, by home.
+    pub stalls: u64,
+    /// Subscriptions to logs in memory that had their last message while a disk hung.
+    pub served_beside_a_hang: u64,
 }
 
 impl std::ops::AddAssign for Reached {
@@ -107,6 +113,9 @@ impl std::ops::AddAssign for Reached {
         self.dropped_segments += other.dropped_segments;
         self.batches += other.batches;
         self.damaged_reads += other.damaged_reads;
+        self.hangs += other.hangs;
+        self.stalls += other.stalls;
+        self.served_beside_a_hang += other.served_beside_a_hang;
     }
 }
 

@@ -1,0 +1,120 @@
+//! Disks that hang: a log that was asked something and gets nothing done.
+//!
+//! A call to a disk may take minutes. What waits for it waits apart from everything else (`mail`, `recovery`); but whoever
+//! waits would wait for as long as the disk wants. So a home measures, for each log on disk, how long it has heard nothing
+//! although something is on its way there. After `log_stall_timeout_ms` the log *stalls*: what needs its disk is refused
+//! with `log_unavailable`, at once, until it says something again.
+//!
+//! Publications that are staged are not refused: they may be durable already, and what is refused must not have happened.
+//! They are answered when the disk goes on.
+
+use super::{Home, HomeOutputs};
+use crate::mail::{EdgeId, Letter};
+
+/// One look at the clock adds at most so many milliseconds: a wall clock that jumps is no disk that hangs.
+const STEP_MS_MAX: u64 = 1_000;
+
+/// How long a log has said nothing.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    is_stall: bool,
+    /// While something is on its way: when that was last looked at, in steady milliseconds.
+    looked_ms: Option<u64>,
+    /// How long nothing has come.
+    lasts_ms: u64,
+}
+
+impl Silence {
+    /// Whether it has lasted too long.
+    pub fn is_stall(&self) -> bool {
+        self.is_stall
+    }
+
+    /// Something has come, or nothing is waited for.
+    fn end(&mut self) {
+        self.looked_ms = None;
+        self.lasts_ms = 0;
+    }
+
+    /// Something has come. True if that ends a stall.
+    fn broken(&mut self) -> bool {
+        self.end();
+        std::mem::take(&mut self.is_stall)
+    }
+
+    /// Something is waited for. True if that has just become too long.
+    fn lasts(&mut self, now_ms: u64, max_ms: u64) -> bool {
+        let looked_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
+        self.lasts_ms += now_ms.saturating_sub(looked_ms).min(STEP_MS_MAX);
+        let is_too_long = self.lasts_ms >= max_ms && !self.is_stall;
+        self.is_stall |= is_too_long;
+        is_too_long
+    }
+}
+
+impl Home {
+    /// Whether the disk of a log hangs.
+    pub(super) fn is_stalled(&self, share: usize) -> bool {
+        let disk = self.shares[share].disk.as_ref();
+        disk.is_some_and(|disk| disk.silence.is_stall())
+    }
+
+    /// The log thread has said something: what it was asked gets done.
+    pub(super) fn heard_of(&mut self, share: usize, out: &mut HomeOutputs) {
+        let disk = self
+            .shares
+            .get_mut(share)
+            .and_then(|share| share.disk.as_mut());
+        let Some(disk) = disk else {
+            return;
+        };
+        if disk.silence.broken() {
+            self.say_stalled(share, false, out);
+        }
+    }
+
+    /// Looks at all logs on disk.
+    pub(super) fn watch_disks(&mut self, out: &mut HomeOutputs) {
+        let max_ms = self.settings.limits.log_stall_timeout_ms.into();
+        for share in 0..self.shares.len() {
+            let is_asked = self.is_asked(share);
+            let Some(disk) = self.shares[share].disk.as_mut() else {
+                continue;
+            };
+            if !is_asked {
+                disk.silence.end();
+            } else if disk.silence.lasts(self.steady.ms, max_ms) {
+                self.statistics.logs_stalled += 1;
+                self.refuse_parked(share, out);
+                self.say_stalled(share, true, out);
+            }
+        }
+    }
+
+    /// When to look again; steady milliseconds.
+    pub(super) fn next_look_at_disks(&self) -> Option<u64> {
+        let is_waited_for = |share: &usize| self.is_asked(*share) && !self.is_stalled(*share);
+        let waited_for = (0..self.shares.len()).filter(is_waited_for);
+        let limit_ms = u64::from(self.settings.limits.log_stall_timeout_ms);
+        let left_ms = |share: usize| {
+            let disk = self.shares[share].disk.as_ref();
+            limit_ms.saturating_sub(disk.map_or(0, |disk| disk.silence.lasts_ms))
+        };
+        let soonest_ms = waited_for.map(left_ms).min();
+        soonest_ms.map(|left_ms| self.steady.ms + left_ms.min(STEP_MS_MAX))
+    }
+
+    /// Whether something is on its way to a log's disk.
+    fn is_asked(&self, share: usize) -> bool {
+        let disk = self.shares[share].disk.as_ref();
+        disk.is_some_and(|disk| disk.is_available && disk.len() > 0)
+            || self.recovery.asked_of(share) > 0
+    }
+
+    fn say_stalled(&self, share: usize, is_stalled: bool, out: &mut HomeOutputs) {
+        for edge in 0..self.interests.edges.len() as EdgeId {
+            let log = share as u16;
+            out.post(edge, Letter::Stalled { log, is_stalled });
+        }
+    }
+}
