@@ -97,7 +97,7 @@ impl<T> FilterTrie<T> {
     }
 
     /// The value of the most specific filter that covers the topic. Level by level from the left, a literal level
-    /// beats `+`, and `+` beats `#`.
+    /// beats `+`, and `+` beats `#`. Of a filter in place of a topic it is the one that covers whatever that does.
     pub fn most_specific(&self, topic: &str) -> Option<&T> {
         match self.walk(topic, ControlFlow::Break) {
             ControlFlow::Break(value) => Some(value),
@@ -137,6 +137,15 @@ impl<T> FilterTrie<T> {
                 Some((level, below)) => (level, Some(below)),
                 None => (left, None),
             };
+            if level == "#" {
+                // Of a filter: what is left of it is covered by `#` only. At its start that is as much as `+/#`.
+                steps.extend(node.rest.as_ref().map(Step::Rest));
+                if place == ROOT && node.single != NO_NODE {
+                    let below = &self.nodes[node.single as usize];
+                    steps.extend(below.rest.as_ref().map(Step::Rest));
+                }
+                continue;
+            }
             // No wildcard at the start of a filter covers `$...`.
             if place != ROOT || !level.starts_with('$') {
                 steps.extend(node.rest.as_ref().map(Step::Rest));
@@ -314,6 +323,17 @@ mod tests {
             ("$y", None),
             ("$x", Some("$x/#")),
             ("$x/y", Some("$x/#")),
+            // What covers all of a filter.
+            ("+", Some("#")),
+            ("#", Some("#")),
+            ("a/+", Some("a/+")),
+            ("a/#", Some("a/#")),
+            ("a/+/#", Some("a/#")),
+            ("a/b/+", Some("a/b/#")),
+            ("+/+/c", Some("+/+/c")),
+            ("+/c", Some("#")),
+            ("$x/+/#", Some("$x/#")),
+            ("$y/#", None),
         ];
         for (topic, expected) in cases {
             assert_eq!(
@@ -360,6 +380,25 @@ mod tests {
         prop::sample::select(vec!["", "a", "b", "$", "+", "#"])
     }
 
+    /// Topics of a filter of which whatever covers all of them covers it: no filter has the level `other`. A topic stands
+    /// for itself.
+    fn stands_for(filter: &str) -> Vec<String> {
+        let filter = match filter.strip_suffix('#') {
+            Some("") => "+/#".to_owned(),
+            _ => filter.to_owned(),
+        };
+        let levels: Vec<&str> = filter
+            .split('/')
+            .map(|level| if level == "+" { "other" } else { level })
+            .collect();
+        match levels.split_last() {
+            Some((&"#", levels)) => ["", "/other", "/other/other"]
+                .map(|rest| levels.join("/") + rest)
+                .into(),
+            _ => vec![levels.join("/")],
+        }
+    }
+
     proptest! {
         /// The trie and the definition agree, whatever was inserted and removed before.
         #[test]
@@ -380,11 +419,19 @@ mod tests {
             }
             prop_assert_eq!(trie.len(), model.len());
             for topic in topics.iter().map(|levels| levels.join("/")) {
+                if Filter::parse(&topic).is_err() {
+                    continue;
+                }
+                let of_topic = stands_for(&topic);
                 let mut found = Vec::new();
                 trie.matches(&topic, &mut |filter: &String| found.push(filter.clone()));
                 prop_assert_eq!(found.first(), trie.most_specific(&topic));
                 let expected: Vec<String> = model.iter()
-                    .filter(|filter| Filter::parse(filter).unwrap().matches(&topic)).cloned().collect();
+                    .filter(|filter| {
+                        let filter = Filter::parse(filter).unwrap();
+                        of_topic.iter().all(|topic| filter.matches(topic))
+                    })
+                    .cloned().collect();
                 found.sort();
                 prop_assert_eq!(found, expected);
             }

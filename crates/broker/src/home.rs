@@ -288,6 +288,7 @@ impl Home {
                 filters,
                 subscription,
                 after,
+                mode,
                 limits,
             } => {
                 let Some(local) = self.local(partition) else {
@@ -298,6 +299,7 @@ impl Home {
                     filters,
                     subscription,
                     after,
+                    mode,
                     limits,
                 };
                 self.in_turn(now_ms, Waiting::Scan(from, scan), out);

@@ -135,10 +135,20 @@ pub enum ReadMode {
     /// All records, page by page.
     #[default]
     Replay,
-    /// The newest record only; what lies before it is skipped. One page catches up.
+    /// The newest record only, or, for filters, that of each topic; what lies before it is skipped. For a topic one page
+    /// catches up.
     Newest,
     /// No record: all is skipped. One page catches up.
     Skip,
+}
+
+/// Messages left out of a page on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Skip {
+    /// Exclusive: what comes before is settled.
+    pub from: u64,
+    /// Inclusive.
+    pub through: u64,
 }
 
 /// Edge to home.
@@ -239,6 +249,8 @@ pub enum Request {
         subscription: SubscriptionKey,
         /// Records after this offset.
         after: u64,
+        /// What the page is to bring.
+        mode: ReadMode,
         /// Bounds of the page.
         limits: PageLimits,
     },
@@ -309,6 +321,8 @@ pub enum Letter {
         gap: Option<Gap>,
         /// Names of topics and records, in log order.
         records: Vec<(Slice, Slice)>,
+        /// What was left out as the mode wants it, in log order: none of `records` lies within.
+        skipped: Vec<Skip>,
         /// Everything up to here is settled.
         through: u64,
         /// The live messages that follow this letter on the stream continue from `through`.

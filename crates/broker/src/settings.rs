@@ -2,6 +2,7 @@
 
 use crate::filters::FilterTrie;
 use crate::mail::{HomeId, PartitionId};
+use crate::topic::Filter;
 use stdx::hash::partition_of;
 
 /// Everything that shards need to know, fixed at the start.
@@ -129,7 +130,8 @@ pub enum LagPolicy {
     /// All that it has missed is read from the log, in pages.
     #[default]
     Replay,
-    /// The newest message, once the socket has drained; what lies before it is told as skipped.
+    /// The newest message (of a filter that of each topic), once the socket has drained; what lies before it is told as
+    /// skipped.
     Conflate,
     /// Nothing of it; told as skipped. It goes on with what comes next.
     Drop,
@@ -259,6 +261,13 @@ impl Settings {
             rule,
             log.first_partition + partition_of(topic.as_bytes(), log.partitions_count),
         )
+    }
+
+    /// What becomes of a subscription to a filter that says nothing about it: the most specific rule decides whose filter
+    /// covers all of it. Rules for a part of its topics have no say.
+    pub fn policy_of(&self, filter: Filter<'_>) -> LagPolicy {
+        let rule = self.rule_filters.most_specific(filter.as_str());
+        self.rules[usize::from(rule.copied().unwrap_or(0))].when_lagging
     }
 
     /// The home of a partition.

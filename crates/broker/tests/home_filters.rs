@@ -46,6 +46,39 @@ fn resumes() {
     );
 }
 
+/// Pages that leave out: all but the newest of each topic, and everything. What is told lies between what is brought.
+#[test]
+fn pages_that_leave_out() {
+    check(
+        Setup::default(),
+        "
+        pub a/1 1
+        pub a/1 2
+        pub b 3
+        pub a/2 4
+        pub a/3 5
+        pub a/1 6
+        pub a/3 7
+        pub b 8
+        filter e0 s1 a/+ p0 7:0
+            e0 filter s1 p0 through 7:8 resumed after 0
+        scan e0 s1 p0 a/+ after 0 max 5 newest
+            e0 page s1 p0 after 0 [a/2 4<0 4, a/1 6<2 6, a/3 7<5 7] skipped 0..3 skipped 4..5 through 8 caught-up
+        scan e0 s1 p0 a/+ after 0 max 2 newest
+            e0 page s1 p0 after 0 [a/2 4<0 4, a/1 6<2 6] skipped 0..3 skipped 4..5 through 6
+        scan e0 s1 p0 a/+ after 6 max 2 newest
+            e0 page s1 p0 after 6 [a/3 7<5 7] through 8 caught-up
+        scan e0 s1 p0 a/3 after 4 max 2 newest
+            e0 page s1 p0 after 4 [a/3 7<5 7] skipped 4..6 through 8 caught-up
+        scan e0 s1 p0 a/+ after 2 max 5 skip
+            e0 page s1 p0 after 2 [] skipped 2..8 through 8 caught-up
+        scan e0 s1 p0 a/+ after 8 max 5 skip
+            e0 page s1 p0 after 8 [] through 8 caught-up
+        pump
+        ",
+    );
+}
+
 /// Some of the positions know nothing of this log.
 #[test]
 fn positions_that_are_not_ours() {

@@ -24,14 +24,14 @@ use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::{READS_MAX, Stage};
 use super::{Edge, Refusal};
 use crate::mail::{
-    FilterStart, Gap, HomeId, PageLimits, PartitionId, Request, Resumed, SubscriptionKey,
+    FilterStart, Gap, HomeId, PageLimits, PartitionId, Request, Resumed, Skip, SubscriptionKey,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::chunk::Slice;
 use wire::native::ErrorCode;
 
 /// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
-type Member = (u32, u32, PartitionId);
+pub(super) type Member = (u32, u32, PartitionId);
 
 /// In place of a subscription: all filters of an event stream.
 const STREAM: u32 = NONE;
@@ -103,6 +103,8 @@ pub(crate) struct FilterPage {
     pub after: u64,
     pub gap: Option<Gap>,
     pub records: Vec<(Slice, Slice)>,
+    /// What the page has left out as its subscription's policy says, between the records.
+    pub skipped: Vec<Skip>,
     pub through: u64,
     pub caught_up: bool,
 }
@@ -199,6 +201,7 @@ impl Edge {
                 is_paid: true,
             };
             self.put(index, member, beginning.partition, Some(cursor));
+            self.filter_recovers(index, member, beginning.partition);
         }
         if !is_replaying {
             self.forget_replay_credit(first);
@@ -332,7 +335,8 @@ impl Edge {
                 Stage::Pending => self.passed_while_opening(subscription, partition),
                 Stage::Wide if !self.is_behind(subscription, partition) => {
                     self.lag_filter(subscription, partition, from);
-                    let index = self.subscriptions[subscription].connection;
+                    let (index, member) = self.member_of(subscription);
+                    self.filter_recovers(index, member, partition);
                     self.touch(index);
                 }
                 _ => {}
@@ -354,6 +358,12 @@ impl Edge {
             .range((index, member, 0)..=(index, NONE, PartitionId::MAX))
             .next()
         {
+            if let Some(subscription) = self.ends_by_policy(index, next) {
+                if !self.disconnect_slow(subscription) {
+                    return None;
+                }
+                continue;
+            }
             while let Some((partition, cursor)) = self.next_to_read(index, next, &mut left) {
                 self.read_filter(index, next, partition, cursor);
             }
@@ -418,6 +428,7 @@ impl Edge {
             bytes_max: limits.page_bytes,
         };
         let after = cursor.after;
+        let mode = self.filter_read_mode(index, member, partition);
         let reading = Cursor {
             is_reading: true,
             ..cursor
@@ -431,6 +442,7 @@ impl Edge {
                 filters,
                 subscription,
                 after,
+                mode,
                 limits,
             },
         );
@@ -461,11 +473,21 @@ impl Edge {
             self.statistics.gaps += 1;
             self.tell_filter_gap(subscription, partition, gap);
         }
-        for (topic, record) in &page.records {
-            if self.behind.cursors.get(&at) != rest.as_ref() {
+        let mut skipped = page.skipped.iter().peekable();
+        let mut records = page.records.iter().peekable();
+        // In log order, as long as there is room for it.
+        while self.behind.cursors.get(&at) == rest.as_ref() {
+            let next = records
+                .peek()
+                .and_then(|(_, record)| Delivery::of_page(record));
+            let before = next.map_or(u64::MAX, |next| next.view.offset());
+            if let Some(&skip) = skipped.next_if(|skip| skip.through < before) {
+                self.leave_out_of_filter(subscription, partition, skip);
+            } else if let Some((topic, record)) = records.next() {
+                self.deliver_replayed(subscription, partition, topic, record, asked.is_paid);
+            } else {
                 break;
             }
-            self.deliver_replayed(subscription, partition, topic, record, asked.is_paid);
         }
         if page.caught_up && !self.behind.cursors.contains_key(&at) {
             let all = (index, member, 0)..=(index, member, PartitionId::MAX);
@@ -575,6 +597,7 @@ impl Edge {
             }
             return;
         }
+        self.forget_filter_recovery(index, subscription);
         self.behind.opening.remove(&(index, subscription));
         let gone: Vec<PartitionId> = self.cursors_of(index, subscription).collect();
         for partition in gone {
@@ -584,6 +607,7 @@ impl Edge {
 
     /// A connection has no subscriptions any more.
     pub(super) fn forget_all_behind(&mut self, index: u32) {
+        self.forget_filter_recovery(index, STREAM);
         self.behind.opening.remove(&(index, STREAM));
         let gone: Vec<PartitionId> = self.cursors_of(index, STREAM).collect();
         for partition in gone {
@@ -601,6 +625,13 @@ impl Edge {
         }
         self.behind.held.hold(index);
         true
+    }
+
+    /// Whether a member is read from the log in a partition.
+    pub(super) fn has_cursor(&self, (index, member, partition): Member) -> bool {
+        self.behind
+            .cursors
+            .contains_key(&(index, member, partition))
     }
 
     fn cursors_of(&self, index: u32, member: u32) -> impl Iterator<Item = PartitionId> {
@@ -639,7 +670,7 @@ impl Edge {
     }
 
     /// The subscriptions that a member stands for, in one stage.
-    fn filters_of(&self, index: u32, member: u32, stage: Stage) -> Vec<u32> {
+    pub(super) fn filters_of(&self, index: u32, member: u32, stage: Stage) -> Vec<u32> {
         let is_wanted = |at: &u32| {
             let entry = &self.subscriptions[*at];
             entry.is_filter() && entry.stage == stage

@@ -33,7 +33,8 @@ pub(crate) struct NamedTopic {
 }
 
 impl Edge {
-    /// Asks for a filter with wildcards, live but in the partitions for which it comes with a cursor. Answered by
+    /// Asks for a filter with wildcards, live but in the partitions for which it comes with a cursor. Without a policy
+    /// of its own the rules have one. Answered by
     /// `tell_subscribed_filters` or `tell_refused`; none if it is refused at once.
     pub(crate) fn subscribe_filter(
         &mut self,
@@ -42,12 +43,14 @@ impl Edge {
         client: u32,
         since: &[PartitionCursor],
         fail_on_gap: bool,
+        policy: Option<LagPolicy>,
     ) -> Option<u32> {
         let kind = match fail_on_gap {
             true => Kind::FilterWithoutGap,
             false => Kind::Filter,
         };
-        let subscription = self.insert_subscription(index, client, 0, kind, LagPolicy::Replay);
+        let policy = policy.unwrap_or_else(|| self.settings.policy_of(filter));
+        let subscription = self.insert_subscription(index, client, 0, kind, policy);
         let limits = &self.settings.limits;
         if filter.levels_count() > limits.filter_levels_max as usize {
             let limit = u64::from(limits.filter_levels_max);

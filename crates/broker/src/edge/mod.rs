@@ -312,6 +312,7 @@ impl Edge {
                 after,
                 gap,
                 records,
+                skipped,
                 through,
                 caught_up,
             } => {
@@ -320,6 +321,7 @@ impl Edge {
                     after,
                     gap,
                     records,
+                    skipped,
                     through,
                     caught_up,
                 };

@@ -6,14 +6,18 @@
 //! stream that the log has overtaken) is read in pages at the pace of the socket, whatever the policy, and lasts until
 //! its last page has been written. So a subscription that conflates and resumes from a position gets all since then.
 //!
+//! A subscription to a filter lags, recovers and leaves out by partition. All filters of an event stream are one here: what
+//! they say alike holds, else everything is replayed.
+//!
 //! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of the others none is, and an
 //! idle subscription never. What is left out is told from an offset that the client has settled: the `prev` of the
 //! first frame that was given up, after frames that all went out.
 
 use super::Edge;
+use super::behind::Member;
 use super::slots::flag;
 use super::subscriptions::{Kind, Stage};
-use crate::mail::{ReadMode, Start};
+use crate::mail::{PartitionId, ReadMode, Skip, Start};
 use crate::settings::LagPolicy;
 use std::collections::BTreeSet;
 use wire::native::SkipReason;
@@ -82,9 +86,11 @@ impl Terms {
 #[derive(Default)]
 pub(crate) struct Recovering {
     subscriptions: BTreeSet<(u32, u32)>,
+    /// Those to filters, by partition.
+    partitions: BTreeSet<Member>,
 }
 
-/// What a plain subscription was not sent, after `from` up to and including `through`.
+/// What a subscription was not sent, after `from` up to and including `through`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeftOut {
     /// Exclusive: settled by the client.
@@ -106,8 +112,25 @@ impl Edge {
         }
     }
 
+    /// The same for filters, in one partition.
+    pub(super) fn filter_recovers(&mut self, index: u32, member: u32, partition: PartitionId) {
+        if self.filter_policy(index, member) != LagPolicy::Replay {
+            self.recovering
+                .partitions
+                .insert((index, member, partition));
+        }
+    }
+
     /// All that waited for the connection has been written: whoever is live has its replay.
     pub(crate) fn recovered(&mut self, index: u32) {
+        if !self.recovering.partitions.is_empty() {
+            let all = (index, 0, 0)..=(index, u32::MAX, PartitionId::MAX);
+            let recovering = self.recovering.partitions.range(all).copied();
+            let done: Vec<Member> = recovering.filter(|at| !self.has_cursor(*at)).collect();
+            for member in done {
+                self.recovering.partitions.remove(&member);
+            }
+        }
         if self.recovering.subscriptions.is_empty() {
             return;
         }
@@ -131,6 +154,69 @@ impl Edge {
                 .subscriptions
                 .remove(&(connection, subscription));
         }
+    }
+
+    /// The same for one to a filter, or for all filters of a stream.
+    pub(super) fn forget_filter_recovery(&mut self, index: u32, member: u32) {
+        let gone: Vec<Member> = self.recovering_of(index, member).collect();
+        for member in gone {
+            self.recovering.partitions.remove(&member);
+        }
+    }
+
+    fn recovering_of(&self, index: u32, member: u32) -> impl Iterator<Item = Member> {
+        let all = (index, member, 0)..=(index, member, PartitionId::MAX);
+        self.recovering.partitions.range(all).copied()
+    }
+
+    /// What becomes of a subscription to a filter, or of a stream's filters together.
+    fn filter_policy(&self, index: u32, member: u32) -> LagPolicy {
+        let filters = self.filters_of(index, member, Stage::Wide);
+        let mut policies = filters.iter().map(|at| self.subscriptions[*at].policy());
+        let first = policies.next().unwrap_or_default();
+        match policies.all(|policy| policy == first) {
+            true => first,
+            false => LagPolicy::Replay,
+        }
+    }
+
+    /// What the next page of a partition is to bring.
+    pub(super) fn filter_read_mode(
+        &self,
+        index: u32,
+        member: u32,
+        partition: PartitionId,
+    ) -> ReadMode {
+        let at = (index, member, partition);
+        match self.filter_policy(index, member) {
+            LagPolicy::Conflate if !self.recovering.partitions.contains(&at) => ReadMode::Newest,
+            LagPolicy::Drop if !self.recovering.partitions.contains(&at) => ReadMode::Skip,
+            _ => ReadMode::Replay,
+        }
+    }
+
+    /// One that is behind, has no replay to finish and is to end for it.
+    pub(super) fn ends_by_policy(&self, index: u32, member: u32) -> Option<u32> {
+        let ends = self.filter_policy(index, member) == LagPolicy::Disconnect
+            && self.recovering_of(index, member).next().is_none();
+        let filters = self.filters_of(index, member, Stage::Wide);
+        filters.last().copied().filter(|_| ends)
+    }
+
+    /// A page for filters has left something out.
+    pub(super) fn leave_out_of_filter(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        Skip { from, through }: Skip,
+    ) {
+        let reason = self.count_left_out(subscription);
+        let left_out = LeftOut {
+            from,
+            through,
+            reason,
+        };
+        self.tell_filter_left_out(subscription, partition, left_out);
     }
 
     /// Its policy, and whether it is to be refused rather than to begin behind a gap.
@@ -166,7 +252,17 @@ impl Edge {
 
     /// A page says that it has left out what lies between.
     pub(crate) fn leave_out(&mut self, subscription: u32, from: u64, through: u64) {
-        let reason = match self.subscriptions[subscription].policy() {
+        let reason = self.count_left_out(subscription);
+        let left_out = LeftOut {
+            from,
+            through,
+            reason,
+        };
+        self.tell_left_out(subscription, left_out);
+    }
+
+    fn count_left_out(&mut self, subscription: u32) -> SkipReason {
+        match self.subscriptions[subscription].policy() {
             LagPolicy::Conflate => {
                 self.statistics.conflated += 1;
                 SkipReason::Conflated
@@ -175,13 +271,7 @@ impl Edge {
                 self.statistics.dropped += 1;
                 SkipReason::Dropped
             }
-        };
-        let left_out = LeftOut {
-            from,
-            through,
-            reason,
-        };
-        self.tell_left_out(subscription, left_out);
+        }
     }
 
     /// Ends a subscription that did not keep up, to be begun again from what the client has. False if its connection ends

@@ -8,6 +8,9 @@
 //! Of a log on disk, the disk is asked for what lies before memory's oldest record. A page from the disk is never the
 //! last one.
 //!
+//! Where only the newest message of each topic is wanted, a record is brought if its topic has no newer one. That one
+//! may lie beyond the stream's position: then the stream is about to bring it.
+//!
 //! Invariants: pages are answered in turn (`recovery`). A page never reaches beyond what the stream to the edge has dealt
 //! with, as it is answered in the stream's order: what follows `caught_up` on the stream continues from `through`. A
 //! cursor beyond the stream's position waits until a lagging stream has come so far.
@@ -19,8 +22,8 @@ use super::recovery::{Asking, Question, Waiting};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
 use crate::mail::{
-    Code, EdgeId, FilterStart, Gap, GapReason, Letter, PageLimits, PartitionCursor, Resumed,
-    SubscriptionKey,
+    Code, EdgeId, FilterStart, Gap, GapReason, Letter, PageLimits, PartitionCursor, ReadMode,
+    Resumed, Skip, SubscriptionKey,
 };
 use crate::position::Standing;
 use crate::settings::LogSettings;
@@ -36,6 +39,7 @@ pub(super) struct Scan {
     pub filters: Vec<Slice>,
     pub subscription: SubscriptionKey,
     pub after: u64,
+    pub mode: ReadMode,
     pub limits: PageLimits,
 }
 
@@ -51,6 +55,7 @@ pub(super) struct DiskScan {
 #[derive(Debug, Default)]
 struct Found {
     records: Vec<(Slice, Slice)>,
+    skipped: Vec<Skip>,
     through: u64,
     /// Everything up to where it was to end has been looked at.
     complete: bool,
@@ -154,6 +159,10 @@ impl Home {
         self.statistics.pages_read += 1;
         let partition = &self.partitions[scan.local as usize];
         let settled = partition.stream_position(usize::from(from.edge));
+        if scan.mode == ReadMode::Skip {
+            let found = skip_all(scan.after, settled);
+            return self.send_scan(from, &scan, None, found, out);
+        }
         let gap = gap_after(partition, scan.after, GapReason::Evicted);
         let begin = gap.map_or(scan.after, |gap| gap.to);
         if begin + 1 < partition.oldest() {
@@ -215,7 +224,24 @@ impl Home {
                 reason: self.reason_of_loss(local, found.through, true),
             });
         }
+        if scan.mode == ReadMode::Newest {
+            let begin = gap.map_or(scan.after, |gap| gap.to);
+            self.keep_newest(local, begin, &mut found);
+        }
         self.send_scan(from, scan, gap, found, out);
+    }
+
+    /// Of a page from disk.
+    fn keep_newest(&self, local: u32, begin: u64, found: &mut Found) {
+        let topics = &self.interests.topics;
+        let mut skipping = Skipping::after(begin);
+        found.records.retain(|(name, record)| {
+            let offset = offset_of(record);
+            // Of a topic that is not known any more nothing newer is.
+            let entry = topics.find(name, local).and_then(|it| topics.get(it));
+            skipping.keeps(offset, entry.is_none_or(|entry| entry.last() <= offset))
+        });
+        found.skipped = skipping.end(found.through);
     }
 
     fn send_scan(
@@ -236,6 +262,7 @@ impl Home {
                 after: scan.after,
                 gap,
                 records: found.records,
+                skipped: found.skipped,
                 through: found.through,
                 caught_up: found.complete,
             },
@@ -247,6 +274,12 @@ impl Home {
         let filters: Vec<Filter<'_>> = scan.filters.iter().filter_map(parse_filter).collect();
         let mut found = Found::default();
         let mut names: BTreeMap<u32, Option<Slice>> = BTreeMap::new();
+        let mut skipping = Skipping::after(after);
+        let topics = &self.interests.topics;
+        let is_wanted = |topic: u32, offset: u64| {
+            let is_last = || topics.get(topic).is_none_or(|it| it.last() <= offset);
+            scan.mode != ReadMode::Newest || is_last()
+        };
         let mut bytes = 0;
         let limits = ForwardLimits {
             records_max: usize::MAX,
@@ -261,19 +294,23 @@ impl Home {
                 .entry(record.topic())
                 .or_insert_with(|| self.covered_name(&filters, record.topic()));
             if let Some(name) = name {
+                let is_wanted = is_wanted(record.topic(), record.offset());
                 let is_full = found.records.len() >= scan.limits.records_max as usize
                     || bytes + slice.len() > scan.limits.bytes_max as usize;
-                if is_full && !found.records.is_empty() {
+                if is_wanted && is_full && !found.records.is_empty() {
                     return false;
                 }
-                bytes += slice.len();
-                found.records.push((name.clone(), slice));
+                if skipping.keeps(record.offset(), is_wanted) {
+                    bytes += slice.len();
+                    found.records.push((name.clone(), slice));
+                }
             }
             found.scanned_bytes += record.bytes().len();
             true
         });
         found.complete = next > through;
         found.through = if found.complete { through } else { next - 1 };
+        found.skipped = skipping.end(found.through);
         found
     }
 
@@ -283,6 +320,66 @@ impl Home {
         let text = std::str::from_utf8(name).ok()?;
         let is_covered = filters.iter().any(|filter| filter.matches(text));
         is_covered.then(|| Slice::copy_of(name))
+    }
+}
+
+/// What a page leaves out, as stretches between the records that it brings.
+struct Skipping {
+    skips: Vec<Skip>,
+    /// Everything up to here is told: brought, or nothing for the filters.
+    told: u64,
+    /// Something behind that was left out.
+    has_skipped: bool,
+}
+
+impl Skipping {
+    fn after(begin: u64) -> Skipping {
+        Skipping {
+            skips: Vec::new(),
+            told: begin,
+            has_skipped: false,
+        }
+    }
+
+    /// The next record is brought or left out; answers which.
+    fn keeps(&mut self, offset: u64, is_kept: bool) -> bool {
+        match is_kept {
+            true => {
+                self.close(offset - 1);
+                self.told = offset;
+            }
+            false => self.has_skipped = true,
+        }
+        is_kept
+    }
+
+    fn close(&mut self, through: u64) {
+        if std::mem::take(&mut self.has_skipped) {
+            self.skips.push(Skip {
+                from: self.told,
+                through,
+            });
+        }
+    }
+
+    /// The page ends here.
+    fn end(mut self, through: u64) -> Vec<Skip> {
+        self.close(through);
+        self.skips
+    }
+}
+
+/// A page that brings nothing: the subscription goes on with what the stream brings next.
+fn skip_all(after: u64, settled: u64) -> Found {
+    let skip = Skip {
+        from: after,
+        through: settled,
+    };
+    Found {
+        skipped: Some(skip).filter(|_| settled > after).into_iter().collect(),
+        through: settled,
+        complete: true,
+        ..Found::default()
     }
 }
 

@@ -21,7 +21,7 @@ use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
 use wire::http::{ResponseWriter, Target};
-use wire::native::{ErrorCode, SkipReason, UnsubscribeCode};
+use wire::native::{ErrorCode, UnsubscribeCode};
 
 /// A stream in envelopes.
 pub(crate) struct Events {
@@ -135,7 +135,7 @@ impl Edge {
             if *is_filter {
                 if let Ok(filter) = Filter::parse(name) {
                     let since = std::mem::take(&mut since);
-                    self.subscribe_filter(index, filter, client, &since, false);
+                    self.subscribe_filter(index, filter, client, &since, false, policy);
                 }
                 continue;
             }
@@ -299,6 +299,24 @@ impl Edge {
         });
     }
 
+    /// Messages that the policy of the stream's filters left out.
+    pub(super) fn events_filter_left_out(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        left_out: LeftOut,
+    ) {
+        let mut data = Vec::new();
+        json::append(&mut data, format_args!("{{\"partition\":{partition},"));
+        json::append_left_out(&mut data, &left_out);
+        self.send_filter_mark_with(subscription, partition, left_out.from, &mut |edge, out| {
+            edge.stream_filters_at(index, partition, left_out.through);
+            let id = edge.stream_cursor(index);
+            out.extend_from_slice(&skipped_event(id.as_deref(), &data));
+        });
+    }
+
     /// Told when the last partition has caught up.
     pub(super) fn events_filter_caught_up(
         &mut self,
@@ -374,36 +392,15 @@ impl Edge {
 
     /// Messages that the subscription's policy left out. The client has settled them, so its cursor moves.
     pub(super) fn events_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
-        let LeftOut {
-            from,
-            through,
-            reason,
-        } = left_out;
+        let LeftOut { from, through, .. } = left_out;
         let number = self.subscription_client(subscription);
         let position = Position {
             epoch: self.subscription_epoch(subscription),
             offset: through,
         };
         let mut data = self.event_about(index, number);
-        let reason = match reason {
-            SkipReason::Conflated => "conflated",
-            _ => "dropped",
-        };
-        json::append(
-            &mut data,
-            format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"),
-        );
-        let event = |id: Option<&str>| {
-            let event = OutgoingEvent {
-                event: Some("crore.skipped"),
-                id,
-                data: std::str::from_utf8(&data).ok(),
-                retry_ms: None,
-            };
-            let mut bytes = Vec::new();
-            encode(&event, &mut bytes);
-            bytes
-        };
+        json::append_left_out(&mut data, &left_out);
+        let event = |id: Option<&str>| skipped_event(id, &data);
         self.send_stream_mark(subscription, (from, through), position, &event);
     }
 
@@ -600,6 +597,18 @@ fn filter_gap_event(partition: PartitionId, gap: &Gap) -> Vec<u8> {
         event: Some("crore.gap"),
         data: std::str::from_utf8(&data).ok(),
         ..OutgoingEvent::default()
+    };
+    let mut bytes = Vec::new();
+    encode(&event, &mut bytes);
+    bytes
+}
+
+fn skipped_event(id: Option<&str>, data: &[u8]) -> Vec<u8> {
+    let event = OutgoingEvent {
+        event: Some("crore.skipped"),
+        id,
+        data: std::str::from_utf8(data).ok(),
+        retry_ms: None,
     };
     let mut bytes = Vec::new();
     encode(&event, &mut bytes);

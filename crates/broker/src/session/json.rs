@@ -1,12 +1,14 @@
 //! Messages as JSON, for history, long polls and event streams. Written by hand, because it is on the path of a
 //! message; read with `serde_json` where clients write it.
 
+use crate::edge::LeftOut;
 use crate::mail::{Gap, GapReason};
 use crate::position::Position;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use log::{Flags, RecordView};
 use wire::http::problem::append_json_string;
+use wire::native::SkipReason;
 
 /// Appends `"data":"..."`, or `"b64data":"..."` for a payload that is not UTF-8.
 pub(super) fn append_data(out: &mut Vec<u8>, payload: &[u8]) {
@@ -87,4 +89,17 @@ pub(super) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     // Writing to a Vec cannot fail.
     let _ = out.write_fmt(text);
+}
+
+/// The end of an object that tells what a policy left out.
+pub(super) fn append_left_out(data: &mut Vec<u8>, left_out: &LeftOut) {
+    let LeftOut { from, through, .. } = left_out;
+    let reason = match left_out.reason {
+        SkipReason::Conflated => "conflated",
+        _ => "dropped",
+    };
+    append(
+        data,
+        format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"),
+    );
 }

@@ -146,6 +146,25 @@ impl Edge {
         }
     }
 
+    /// The same for one to a filter, in one partition.
+    pub(crate) fn tell_filter_left_out(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        left_out: LeftOut,
+    ) {
+        let index = self.subscription_connection(subscription);
+        match self.slots[index].protocol {
+            Protocol::Native => {
+                self.native_filter_left_out(index, subscription, partition, left_out);
+            }
+            Protocol::Events => {
+                self.events_filter_left_out(index, subscription, partition, left_out);
+            }
+            _ => {}
+        }
+    }
+
     /// A subscription did not keep up, and ends as its policy says; it is forgotten after this call.
     pub(crate) fn tell_disconnected(&mut self, subscription: u32) {
         let index = self.subscription_connection(subscription);

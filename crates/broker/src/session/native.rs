@@ -588,7 +588,7 @@ impl Edge {
     }
 }
 
-fn policy_of(policy: native::Policy) -> LagPolicy {
+pub(super) fn policy_of(policy: native::Policy) -> LagPolicy {
     match policy {
         native::Policy::Replay => LagPolicy::Replay,
         native::Policy::Conflate => LagPolicy::Conflate,

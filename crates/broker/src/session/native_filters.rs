@@ -1,7 +1,7 @@
 //! Subscriptions to filters in the native protocol: where they begin, and what settles them, partition by partition.
 
-use super::native::wire_reason;
-use crate::edge::{self, Edge, flag};
+use super::native::{policy_of, wire_reason};
+use crate::edge::{self, Edge, LeftOut, flag};
 use crate::mail::{Gap, PartitionCursor, PartitionId};
 use crate::position::Position;
 use crate::topic::Filter;
@@ -48,8 +48,9 @@ impl Edge {
                 position,
             })
             .collect();
+        let policy = request.policy.map(policy_of);
         let subscription =
-            self.subscribe_filter(index, filter, client, &since, request.fail_on_gap);
+            self.subscribe_filter(index, filter, client, &since, request.fail_on_gap, policy);
         if let (Some(subscription), Some(credit)) = (subscription, request.replay_credit) {
             self.set_replay_credit(subscription, credit);
         }
@@ -114,6 +115,32 @@ impl Edge {
             through,
         });
         self.send_native_filter_mark(index, subscription, partition, through, &frame);
+    }
+
+    /// Messages that the subscription's policy left out.
+    pub(super) fn native_filter_left_out(
+        &mut self,
+        index: u32,
+        subscription: u32,
+        partition: PartitionId,
+        left_out: LeftOut,
+    ) {
+        let LeftOut {
+            from,
+            through,
+            reason,
+        } = left_out;
+        let frame = ServerFrame::Skipped(native::Skipped {
+            subscription: self.subscription_client(subscription),
+            partition: Some(native::PartitionEpoch {
+                partition,
+                epoch: self.settings.log_of(partition).epoch,
+            }),
+            from,
+            through,
+            reason,
+        });
+        self.send_native_filter_mark(index, subscription, partition, from, &frame);
     }
 
     fn filter_gap_frame(&self, subscription: u32, partition: PartitionId, gap: Gap) -> native::Gap {

@@ -25,6 +25,7 @@ use crate::mail::{HomeId, PartitionId, Request};
 use crate::position::Position;
 use crate::session::native::wire_policy;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
+use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 use stdx::key::Key;
@@ -294,11 +295,14 @@ impl Edge {
             let epoch = self.settings.log_of(partition).epoch;
             (partition, Position { epoch, offset })
         };
+        let filter = self.filter_name(subscription)?;
+        let of_rule = Filter::parse(filter).map(|filter| self.settings.policy_of(filter));
+        let (policy, fail_on_gap) = self.subscription_terms(subscription);
         Some(TicketSubscription {
             client: self.subscription_client(subscription),
-            filter: self.filter_name(subscription)?.to_owned(),
-            fail_on_gap: self.subscription_terms(subscription).1,
-            policy: None,
+            filter: filter.to_owned(),
+            fail_on_gap,
+            policy: Some(policy).filter(|policy| of_rule != Ok(*policy)),
             cursor: TicketCursor::Filter(behind.map(at_log).collect()),
         })
     }

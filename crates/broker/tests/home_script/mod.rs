@@ -451,16 +451,19 @@ fn text_of(letter: &Letter) -> String {
             after,
             gap: lost,
             records: page,
+            skipped,
             through,
             caught_up,
         } => {
+            let skip = |skip: &Skip| format!(" skipped {}..{}", skip.from, skip.through);
+            let skipped: String = skipped.iter().map(skip).collect();
             let named = |(name, message): &(Slice, Slice)| {
                 let name = std::str::from_utf8(name).unwrap();
                 format!("{name} {}", record(message))
             };
             let page: Vec<String> = page.iter().map(named).collect();
             format!(
-                "page s{} p{partition} after {after}{} [{}] through {through}{}",
+                "page s{} p{partition} after {after}{} [{}]{skipped} through {through}{}",
                 subscription.index,
                 gap(lost),
                 page.join(", "),
@@ -619,6 +622,7 @@ fn filter_request(words: &[&str]) -> Request {
             filters: filters.split('|').map(slice).collect(),
             subscription: subscription(key),
             after: after.parse().unwrap(),
+            mode: mode_of(max),
             limits: page_limits(max),
         },
         _ => panic!("{words:?}"),

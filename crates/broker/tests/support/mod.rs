@@ -93,7 +93,8 @@ fn check_in_reads_of(read_bytes: usize, change: &impl Fn(&mut Settings), script:
     );
 }
 
-fn settings() -> Settings {
+/// What scripts begin with.
+pub fn settings() -> Settings {
     Settings {
         edges_count: 1,
         homes_count: 1,
