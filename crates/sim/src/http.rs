@@ -5,7 +5,8 @@ mod stream;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, Source};
-use crate::plan::Plan;
+use crate::plan::{Plan, draw_policy};
+use broker::settings::LagPolicy;
 use serde_json::Value;
 use stdx::prng::Prng;
 use wire::codec::Step;
@@ -37,6 +38,8 @@ enum Asked {
 pub struct HttpClient {
     peer: Peer,
     kind: Kind,
+    /// What a stream wishes for when it lags; the rules decide without it.
+    policy: Option<LagPolicy>,
     scan: HeadScan,
     asked: Option<Asked>,
     is_streaming: bool,
@@ -66,7 +69,9 @@ impl HttpClient {
             topic: *topic,
             ..Run::default()
         });
+        let has_own = plan.has_policies && random.chance(0.5);
         HttpClient {
+            policy: has_own.then(|| draw_policy(random)),
             runs: runs.collect(),
             has_begun: vec![false; count],
             peer: Peer::new(id, plan, random),

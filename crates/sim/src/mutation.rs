@@ -37,6 +37,8 @@ pub enum Mutation {
     DropReleased,
     /// Bytes vanish from a write.
     LoseBytes,
+    /// What a page says of what it has left out is less than that.
+    SkipLess,
     /// The disk says that a sync is done and has not begun it: acknowledged before the sync.
     AckBeforeSync,
     /// A home hears that a record is durable before the log thread has it: delivered before the sync.
@@ -63,7 +65,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 24] = [
+    pub const ALL: [Mutation; 25] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -77,6 +79,7 @@ impl Mutation {
         Mutation::AckWithoutAppend,
         Mutation::DropReleased,
         Mutation::LoseBytes,
+        Mutation::SkipLess,
         Mutation::AckBeforeSync,
         Mutation::DeliverBeforeSync,
         Mutation::LoseCommitted,
@@ -93,7 +96,7 @@ impl Mutation {
     /// Whether it takes a log on disk.
     pub fn needs_disk(self) -> bool {
         let place = Mutation::ALL.iter().position(|other| *other == self);
-        place.is_some_and(|place| place >= 13) && self != Mutation::TicketAhead
+        place.is_some_and(|place| place >= 14) && self != Mutation::TicketAhead
     }
 
     /// Whether it shows after a restart only.
@@ -339,6 +342,20 @@ impl Saboteur {
                     if !*caught_up && self.strikes() =>
                 {
                     *caught_up = true;
+                }
+                (
+                    Letter::Page {
+                        skipped: Some(skipped),
+                        ..
+                    },
+                    Some(Mutation::SkipLess),
+                ) if self.strikes() => *skipped -= 1,
+                (Letter::FilterPage { skipped, .. }, Some(Mutation::SkipLess))
+                    if !skipped.is_empty() && self.strikes() =>
+                {
+                    let at = self.random.below(skipped.len() as u64) as usize;
+                    let skip = &mut skipped[at];
+                    skip.through = self.random.between(skip.from, skip.through - 1);
                 }
                 (Letter::Message { record, .. }, Some(Mutation::WrongPrev)) if self.strikes() => {
                     *record = with_wrong_prev(record, self.random.chance(0.5));

@@ -5,12 +5,14 @@ mod act;
 mod inbound;
 mod once;
 mod plain;
+mod policies;
 mod ticket;
 mod wide;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::{Once, Oracle, Run};
 use crate::plan::Plan;
+use broker::settings::LagPolicy;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
 use ticket::Held;
@@ -41,6 +43,8 @@ struct Plain {
     start: Start<'static>,
     fail_on_gap: bool,
     credit: Option<u32>,
+    /// Its own wish; the rule decides without one.
+    policy: Option<LagPolicy>,
     /// The server has answered once: a cursor is there.
     has_cursor: bool,
     /// SUBSCRIBED was beyond the cursor: up to there.
@@ -217,16 +221,8 @@ impl NativeClient {
                 context.oracle.keep_run(std::mem::take(&mut plain.run));
                 return false;
             }
-            plain.stage = Stage::Absent;
-            plain.gap_due = None;
+            plain.absent();
             (plain.is_ticketed, plain.again) = (false, None);
-            if plain.is_snapshot || !plain.has_cursor {
-                // Nothing is settled yet: it begins anew.
-                plain.has_cursor = false;
-                plain.is_snapshot = false;
-                plain.run.seen.clear();
-                plain.run.holes.clear();
-            }
             true
         });
         self.wide.retain(|_, wide| {

@@ -9,7 +9,7 @@ mod lives;
 mod run;
 
 pub use lives::Lives;
-pub use run::{Hole, Run};
+pub use run::{Hole, Run, SKIPPED, check_skip};
 
 use crate::plan::Plan;
 use broker::mail::Code;

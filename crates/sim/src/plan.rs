@@ -63,6 +63,8 @@ pub struct Plan {
     pub mail: MailFaults,
     /// Of clients.
     pub client: ClientFaults,
+    /// Rules have lag policies, and clients wish for some.
+    pub has_policies: bool,
     /// Of disks.
     pub disk: DiskFaults,
     /// Chance that an action of a native client asks for a resume ticket.
@@ -97,7 +99,19 @@ impl Plan {
             Some(_) => Kind::Memory,
             None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
         };
-        let settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
+        let mut settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
+        // Drawn apart, so that worlds without policies stay what they were.
+        let mut policies = Prng::new(seed ^ 0x01a6);
+        let is_about_policies = mutation == Some(Mutation::SkipLess);
+        let has_policies = is_about_policies || (mutation.is_none() && policies.chance(0.5));
+        if has_policies {
+            for rule in &mut settings.rules {
+                rule.when_lagging = match is_about_policies {
+                    true => [LagPolicy::Conflate, LagPolicy::Drop][policies.below(2) as usize],
+                    false => draw_policy(&mut policies),
+                };
+            }
+        }
         let once = match mutation {
             Some(Mutation::DropProducers) => 1.0,
             _ => [0.0, 0.3, 1.0][random.below(3) as usize],
@@ -134,6 +148,7 @@ impl Plan {
             net: NetFaults::draw(&mut random),
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
+            has_policies,
             disk: DiskFaults::draw(&mut random),
             tickets: 0.0,
             crashes: Crash::draw(
@@ -183,7 +198,7 @@ impl Plan {
             logs,
             rules: old.rules.clone(),
             tickets: old.tickets.clone(),
-            rule_filters: rule_filters(old.rules.len()),
+            rule_filters: rule_filters(),
             limits: old.limits.clone(),
             node_name: old.node_name.clone(),
             allowed_origins: old.allowed_origins.clone(),
@@ -218,6 +233,22 @@ impl Plan {
     /// Whether a topic is kept in memory only.
     pub fn is_in_memory(&self, topic: usize) -> bool {
         self.settings.log_on_disk(self.partition(topic)).is_none()
+    }
+
+    /// What becomes of a subscription to a topic that lags.
+    pub fn policy_of_topic(&self, topic: usize, own: Option<LagPolicy>) -> LagPolicy {
+        own.unwrap_or(self.rule(topic).when_lagging)
+    }
+
+    /// The same of one to a filter: the rule's that covers all of it.
+    pub fn policy_of_filter(&self, filter: usize, own: Option<LagPolicy>) -> LagPolicy {
+        let filter = &self.filters[filter];
+        let rules = &self.settings.rules;
+        let of_rule = RULE_FILTERS.iter().position(|rule| {
+            let start = rule.trim_end_matches('#');
+            !start.is_empty() && filter.starts_with(start)
+        });
+        own.unwrap_or(rules[of_rule.unwrap_or(0)].when_lagging)
     }
 
     /// The partition of a topic.
@@ -300,17 +331,14 @@ fn draw_settings(
         log.epoch = 2 * EPOCH;
     }
     let mut logs = vec![log];
-    let mut rules = vec![rule];
+    let mut rules = vec![rule; RULE_FILTERS.len()];
     if kind == Kind::Both {
         let mut memory = logs[0].clone();
         memory.durability = Durability::Memory;
         memory.first_partition = memory.partitions_count;
         memory.epoch = EPOCH;
         logs.push(memory);
-        rules.push(RuleSettings {
-            log: 1,
-            ..rules[0].clone()
-        });
+        rules[1].log = 1;
     }
     Settings {
         edges_count: edges,
@@ -320,7 +348,7 @@ fn draw_settings(
             lifetime_ms: 1 << 40,
             not_before_ms: 0,
         },
-        rule_filters: rule_filters(rules.len()),
+        rule_filters: rule_filters(),
         logs,
         rules,
         limits,
@@ -329,9 +357,23 @@ fn draw_settings(
     }
 }
 
-fn rule_filters(count: usize) -> FilterTrie<u16> {
+/// Any policy.
+pub fn draw_policy(random: &mut Prng) -> LagPolicy {
+    let all = [
+        LagPolicy::Replay,
+        LagPolicy::Conflate,
+        LagPolicy::Drop,
+        LagPolicy::Disconnect,
+    ];
+    all[random.below(4) as usize]
+}
+
+/// Of the rules, in their order.
+const RULE_FILTERS: [&str; 3] = ["#", "a/#", "b/#"];
+
+fn rule_filters() -> FilterTrie<u16> {
     let mut filters = FilterTrie::default();
-    for (rule, filter) in ["#", "a/#"].iter().take(count).enumerate() {
+    for (rule, filter) in RULE_FILTERS.iter().enumerate() {
         if let Ok(filter) = Filter::parse(filter) {
             filters.insert(filter, rule as u16);
         }

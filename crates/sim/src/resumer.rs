@@ -2,7 +2,7 @@
 //! reference model.
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
-use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, Source};
+use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, SKIPPED, Source, check_skip};
 use crate::plan::Plan;
 use client::session::{
     Answer, Event, GapCause, PublishOptions, Reason, Session, Settings, SubscriptionId,
@@ -229,6 +229,27 @@ impl Resumer {
                         told_at,
                     });
                     run.cursor = run.cursor.max(to.offset);
+                }
+            }
+            Event::Skipped {
+                subscription,
+                from,
+                through,
+                reason,
+                ..
+            } => {
+                let hole = Hole {
+                    from,
+                    to: through,
+                    reason: SKIPPED + reason.number(),
+                    told_at: context.oracle.moment,
+                };
+                if let Some((run, _)) = self.runs.get_mut(&subscription) {
+                    let policy = context.plan.policy_of_topic(run.topic, None);
+                    run.take_hole(hole);
+                    if let Err(text) = check_skip(policy, &hole) {
+                        context.oracle.fail(id, text);
+                    }
                 }
             }
             Event::Unsubscribed {

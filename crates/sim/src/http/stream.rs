@@ -2,16 +2,26 @@
 
 use super::{Asked, HttpClient, Kind, hole_of, is_unavailable, position_of, take, turn_to};
 use crate::client::Context;
+use crate::oracle::{Hole, SKIPPED, check_skip};
+use broker::settings::LagPolicy;
 use serde_json::Value;
 use wire::codec::Step;
 use wire::http::event_stream::{EventStreamDecoder, Item};
 
 impl HttpClient {
     pub(super) fn follow(&mut self, context: &mut Context<'_>) {
+        let policy = match self.policy {
+            None => String::new(),
+            Some(policy) => format!("policy={policy:?}&").to_lowercase(),
+        };
         let mut head = match self.kind {
             Kind::Raw => format!(
-                "GET /topics/{} HTTP/1.1\r\n",
-                context.plan.topics[self.runs[0].topic]
+                "GET /topics/{}{} HTTP/1.1\r\n",
+                context.plan.topics[self.runs[0].topic],
+                match policy.is_empty() {
+                    true => String::new(),
+                    false => format!("?{policy}"),
+                }
             ),
             _ => {
                 let names = self
@@ -19,7 +29,7 @@ impl HttpClient {
                     .iter()
                     .map(|run| format!("topic={}", context.plan.topics[run.topic]));
                 format!(
-                    "GET /events?{} HTTP/1.1\r\n",
+                    "GET /events?{policy}{} HTTP/1.1\r\n",
                     names.collect::<Vec<_>>().join("&")
                 )
             }
@@ -172,6 +182,32 @@ impl HttpClient {
                     context.oracle.fail(id, text);
                 }
                 take(context, run, source, offset, payload);
+            }
+            "crore.skipped" => {
+                let reason = match value["reason"].as_str() {
+                    Some("conflated") => 1,
+                    Some("dropped") => 3,
+                    _ => 0,
+                };
+                let hole = Hole {
+                    from: value["from"].as_u64().unwrap_or(u64::MAX),
+                    to: value["through"].as_u64().unwrap_or(0),
+                    reason: SKIPPED + reason,
+                    told_at: context.oracle.moment,
+                };
+                let policy = context.plan.policy_of_topic(run.topic, self.policy);
+                run.take_hole(hole);
+                if let Err(text) = check_skip(policy, &hole) {
+                    context.oracle.fail(id, text);
+                }
+            }
+            "crore.error" if value["code"] == "slow_consumer" => {
+                // It comes back with what it has.
+                let policy = context.plan.policy_of_topic(run.topic, self.policy);
+                if policy != LagPolicy::Disconnect {
+                    context.oracle.fail(id, format!("{name}: {policy:?}"));
+                }
+                return false;
             }
             "crore.error" if is_unavailable(&value) && context.plan.disk.refuses_reads() => {
                 return false; // It comes back with what it has.

@@ -1,5 +1,6 @@
 //! What a native client does: subscribing, publishing, asking, by chance or as the auditor.
 
+use super::policies::wire_policy;
 use super::{NativeClient, Plain, SUBSCRIPTIONS_MAX, Stage, Todo, Waiting, Wide, draw_padding};
 use crate::client::{Context, Phase};
 use crate::oracle::{Once, Run};
@@ -74,6 +75,7 @@ impl NativeClient {
         };
         let credit = random.chance(0.3).then(|| random.between(1, 5) as u32);
         let fail_on_gap = random.chance(0.1);
+        let policy = self.draw_policy(context.plan);
         self.plain.insert(
             number,
             Plain {
@@ -86,6 +88,7 @@ impl NativeClient {
                 start,
                 fail_on_gap,
                 credit,
+                policy,
                 has_cursor: false,
                 gap_due: None,
                 is_snapshot: false,
@@ -127,12 +130,13 @@ impl NativeClient {
             SubscribeRequest {
                 fail_on_gap: plain.fail_on_gap,
                 replay_credit: plain.credit,
+                policy: plain.policy.map(wire_policy),
                 ..SubscribeRequest::new(topic, start)
             },
         );
-        let credit = plain.credit;
+        let (credit, policy) = (plain.credit, plain.policy);
         context.oracle.note(self.peer.id, || {
-            format!("subscribes {number} to {topic} from {start:?}, credit {credit:?}")
+            format!("subscribes {number} to {topic} from {start:?}, credit {credit:?}, policy {policy:?}")
         });
         self.frame(&ClientFrame::Subscribe(Subscribe {
             items: (&[item]).into(),
@@ -148,6 +152,8 @@ impl NativeClient {
         let random = &mut self.peer.random;
         let credit = random.chance(0.3).then(|| random.between(1, 5) as u32);
         let mut wide = Wide::new(self.peer.id, filter, credit, context.plan);
+        wide.policy = self.draw_policy(context.plan);
+        let random = &mut self.peer.random;
         if random.chance(0.5) {
             for partition in 0..context.plan.settings.partitions_count() {
                 let floor = context.oracle.floor(partition);
@@ -178,9 +184,9 @@ impl NativeClient {
         wide.forget_ticket();
         let filter = &context.plan.filters[wide.filter];
         let cursors = wide.cursors();
-        let credit = wide.credit;
+        let (credit, policy) = (wide.credit, wide.policy);
         context.oracle.note(self.peer.id, || {
-            format!("subscribes {number} to filter {filter} from {cursors:?}, credit {credit:?}")
+            format!("subscribes {number} to filter {filter} from {cursors:?}, credit {credit:?}, policy {policy:?}")
         });
         let start = match cursors.is_empty() {
             true => Start::Live,
@@ -190,6 +196,7 @@ impl NativeClient {
             number,
             SubscribeRequest {
                 replay_credit: credit,
+                policy: policy.map(wire_policy),
                 ..SubscribeRequest::new(filter, start)
             },
         );

@@ -126,10 +126,8 @@ impl NativeClient {
             }
             ServerFrame::Subscribed(subscribed) => self.on_subscribed(context, subscribed),
             ServerFrame::Unsubscribed(frame) => {
-                if frame.code != 0 {
-                    context
-                        .oracle
-                        .fail(id, format!("unsubscribed with {}", frame.code));
+                if frame.code != 0 && !self.on_ended(context, &frame) {
+                    return;
                 }
                 if let Some(plain) = self.plain.remove(&frame.subscription) {
                     self.aliases
@@ -210,9 +208,7 @@ impl NativeClient {
                         .fail(id, format!("subscription {number}: {text}"));
                 }
             }
-            ServerFrame::Skipped(skipped) => context
-                .oracle
-                .fail(id, format!("SKIPPED for {}", skipped.subscription)),
+            ServerFrame::Skipped(skipped) => self.on_skipped(context, &skipped),
             ServerFrame::Published(published) => self.on_published(context, &published),
             ServerFrame::HistoryPage(page) => self.on_history(context, &page),
             ServerFrame::Error(error) => self.on_error(context, &error),

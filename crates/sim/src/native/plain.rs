@@ -144,6 +144,34 @@ impl Plain {
         Ok(())
     }
 
+    /// The connection or the subscription has ended: it is to be asked for again.
+    pub(super) fn absent(&mut self) {
+        self.stage = Stage::Absent;
+        self.gap_due = None;
+        if self.is_snapshot || !self.has_cursor {
+            // Nothing is settled yet: it begins anew.
+            self.has_cursor = false;
+            self.is_snapshot = false;
+            self.run.seen.clear();
+            self.run.holes.clear();
+        }
+    }
+
+    pub(super) fn on_skipped(&mut self, hole: Hole) -> Result<(), String> {
+        let cursor = self.run.cursor;
+        if self.must_announce || self.gap_due.is_some() {
+            return Err(format!("a gap was due, and {hole:?} came"));
+        }
+        if self.stage == Stage::Replaying || hole.from > cursor || hole.to < cursor {
+            return Err(format!(
+                "{hole:?} within a replay, or it does not continue {cursor}"
+            ));
+        }
+        self.has_begun = true;
+        self.run.take_hole(hole);
+        Ok(())
+    }
+
     pub(super) fn on_caught_up(&mut self, through: u64) -> Result<(), String> {
         if let Some(due) = self.gap_due {
             return Err(format!("a gap up to {due} was due, and CAUGHT_UP came"));

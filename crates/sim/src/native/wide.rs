@@ -6,6 +6,7 @@
 use super::Stage;
 use crate::oracle::{Hole, Oracle, Run, matches};
 use crate::plan::Plan;
+use broker::settings::LagPolicy;
 use std::collections::BTreeMap;
 use wire::native::{List, PartitionBeginning, PartitionPosition, Position};
 
@@ -13,6 +14,8 @@ pub(super) struct Wide {
     pub filter: usize,
     pub stage: Stage,
     pub credit: Option<u32>,
+    /// Its own wish; the rule decides without one.
+    pub policy: Option<LagPolicy>,
     /// SUBSCRIBED has come on this connection.
     pub is_told: bool,
     /// It came back with a ticket, whose positions may be behind its own, or before them where nothing was for it.
@@ -52,6 +55,7 @@ impl Wide {
             filter,
             stage: Stage::Absent,
             credit,
+            policy: None,
             is_told: false,
             is_ticketed: false,
             client,
@@ -224,6 +228,19 @@ impl Wide {
             return Err(format!("{hole:?} for a position that the node gave"));
         }
         part.gap_due = None;
+        part.run.take_hole(hole);
+        Ok(())
+    }
+
+    pub fn on_skipped(&mut self, partition: u32, hole: Hole) -> Result<(), String> {
+        let part = self.parts.entry(partition).or_default();
+        if part.must_announce || part.gap_due.is_some() {
+            return Err(format!("a gap was due, and {hole:?} came"));
+        }
+        let cursor = part.run.cursor;
+        if part.is_replaying || hole.from < cursor {
+            return Err(format!("{hole:?} within a replay, or before {cursor}"));
+        }
         part.run.take_hole(hole);
         Ok(())
     }

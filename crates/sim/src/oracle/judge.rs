@@ -1,5 +1,6 @@
 //! The end of the world: all that was claimed is compared with what is known then.
 
+use super::run::CONFLATED;
 use super::{Hole, Once, Oracle, Run};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
@@ -118,6 +119,19 @@ impl Oracle {
         let range = hole.from + 1..hole.to.saturating_add(1).max(hole.from + 1);
         let partition = plan.partition(run.topic);
         let is_last = life == self.lives.present(partition);
+        let newest_inside = offsets.iter().rev().find(|offset| range.contains(offset));
+        if hole.reason == CONFLATED
+            && is_last
+            && plan.lossless
+            && !self.is_flipped
+            && let Some(newest) = newest_inside
+            && !self.has_newer(partition, run.topic, life, *newest, hole.told_at)
+        {
+            return self.fail(
+                run.client,
+                format!("{name}: {hole:?} leaves out {newest}, and nothing newer had been sent"),
+            );
+        }
         let rule = plan.rule(run.topic);
         if hole.reason == 0
             && is_last
@@ -160,6 +174,17 @@ impl Oracle {
                 );
             }
         }
+    }
+
+    /// Whether a message of the topic stands behind an offset and had been sent at a moment.
+    fn has_newer(&self, partition: u32, topic: usize, life: u32, offset: u64, moment: u64) -> bool {
+        self.publications.iter().any(|publication| {
+            let is_behind =
+                |(of, at): &(u32, u64)| *at > offset && self.lives.holds(partition, *of, *at, life);
+            publication.topic == topic
+                && publication.sent_at <= moment
+                && publication.places.iter().any(is_behind)
+        })
     }
 
     /// Publications that may have been there without anybody hearing of it.

@@ -1,16 +1,42 @@
 //! What one subscriber was told, as it is kept for the end of the world.
 
-/// Something lost, as a node announced it.
+use broker::settings::LagPolicy;
+
+/// Something lost or left out, as a node announced it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hole {
     /// Exclusive.
     pub from: u64,
     /// Inclusive.
     pub to: u64,
-    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit.
+    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit. Of what was left out on purpose its
+    /// reason behind [`SKIPPED`].
     pub reason: u8,
     /// The moment when it was told.
     pub told_at: u64,
+}
+
+/// In front of the reasons of what was left out.
+pub const SKIPPED: u8 = 100;
+/// The newest was to be brought.
+pub const CONFLATED: u8 = SKIPPED + 1;
+/// Nothing was.
+pub const DROPPED: u8 = SKIPPED + 3;
+
+/// What a subscriber was told that was left out: is that what its policy wants?
+///
+/// # Errors
+/// It is not.
+pub fn check_skip(policy: LagPolicy, hole: &Hole) -> Result<(), String> {
+    let is_right = match policy {
+        LagPolicy::Conflate => hole.reason == CONFLATED,
+        LagPolicy::Drop => hole.reason == DROPPED,
+        LagPolicy::Replay | LagPolicy::Disconnect => false,
+    };
+    match is_right && hole.from < hole.to {
+        true => Ok(()),
+        false => Err(format!("SKIPPED {hole:?}, and the policy is {policy:?}")),
+    }
 }
 
 /// One subscription to a plain topic, or of one to a filter what concerns a topic, over all connections on which it was resumed, within one epoch or several under
