@@ -299,7 +299,7 @@ pub fn parse_tag(text: &str) -> Result<(String, String), String> {
 }
 
 /// Control characters as escapes; a backslash stays what it is, as nothing reads this back.
-fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -315,7 +315,8 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-fn cause_word(cause: GapCause) -> &'static str {
+/// A reason as programs read it.
+pub fn cause_word(cause: GapCause) -> &'static str {
     match cause {
         GapCause::Announced(GapReason::Evicted) => "evicted",
         GapCause::Announced(GapReason::UnknownEpoch) => "unknown_epoch",

@@ -5,6 +5,7 @@ pub mod completion;
 pub mod config;
 mod connection;
 pub mod demo;
+mod gaps;
 pub mod history;
 pub mod log;
 mod messages;

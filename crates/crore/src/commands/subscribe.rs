@@ -1,6 +1,7 @@
 //! `crore sub`: prints messages as they come, reconnects by itself and recovers, and tells every gap.
 
 use super::connection::ConnectionArguments;
+use super::gaps::FilterGaps;
 use super::messages::{event_json, event_sentence, message_line, parse_position};
 use crate::exit::Ending;
 use crate::{signals, terminal};
@@ -93,6 +94,8 @@ struct Printer {
     output: BufWriter<std::io::Stdout>,
     is_json: bool,
     has_colours: bool,
+    /// Of the filter that the last events were about.
+    gaps: FilterGaps,
 }
 
 impl Printer {
@@ -101,12 +104,20 @@ impl Printer {
             output: BufWriter::new(std::io::stdout()),
             is_json,
             has_colours: terminal::output_has_colours(),
+            gaps: FilterGaps::default(),
         }
     }
 
     fn print(&mut self, event: &Event) -> std::io::Result<()> {
         if self.is_json {
             return writeln!(self.output, "{}", event_json(event));
+        }
+        if self.gaps.take(event) {
+            return Ok(());
+        }
+        self.tell_gaps()?;
+        if self.gaps.take(event) {
+            return Ok(());
         }
         if let Event::Message(message) = event {
             return writeln!(self.output, "{}", message_line(message, self.has_colours));
@@ -119,7 +130,16 @@ impl Printer {
         Ok(())
     }
 
+    fn tell_gaps(&mut self) -> std::io::Result<()> {
+        if let Some(sentence) = self.gaps.sentence() {
+            self.output.flush()?;
+            eprintln!("{sentence}");
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> std::io::Result<()> {
+        self.tell_gaps()?;
         self.output.flush()
     }
 }
