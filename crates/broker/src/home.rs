@@ -52,7 +52,7 @@ pub use statistics::{HomeRefusals, HomeStatistics};
 pub use window::FoundWindow;
 
 use crate::disk::{DiskLetter, DiskRequest};
-use crate::mail::{EdgeId, HomeId, Letter, PartitionId, Request};
+use crate::mail::{EdgeId, HomeId, Lane, Letter, PartitionId, Request};
 use crate::settings::Settings;
 use dedup::Dedup;
 use edges::Edge;
@@ -104,8 +104,7 @@ pub struct Home {
 struct Caller {
     edge: EdgeId,
     cost: u32,
-    /// Which of the edge's counts of requests in flight it is in ([`Request::log_on_disk`]).
-    log: Option<u16>,
+    lane: Lane,
 }
 
 /// What a home has to say.
@@ -184,7 +183,7 @@ impl Home {
         let from = Caller {
             edge: from,
             cost: request.cost(),
-            log: request.log_on_disk(&self.settings),
+            lane: request.lane(&self.settings),
         };
         match request {
             Request::Credit { bytes } => {
@@ -362,11 +361,11 @@ impl Home {
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
-            for (log, (requests, bytes)) in std::mem::take(&mut state.consumed) {
+            for (lane, (requests, bytes)) in std::mem::take(&mut state.consumed) {
                 out.post(
                     edge,
                     Letter::Consumed {
-                        log,
+                        lane,
                         requests,
                         bytes,
                     },
@@ -420,7 +419,7 @@ impl Home {
     /// A request has been dealt with.
     fn consumed(&mut self, from: Caller) {
         if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
-            let (requests, bytes) = edge.consumed.entry(from.log).or_default();
+            let (requests, bytes) = edge.consumed.entry(from.lane).or_default();
             *requests += 1;
             *bytes += u64::from(from.cost);
         }

@@ -9,9 +9,10 @@
 //! (partition, edge), `lag_from`, and later reads the log forward from there. Answers are paid for by the request that
 //! asked for them, and never wait. An edge sends at most [`Limits::requests_inflight_max`](crate::settings::Limits)
 //! requests to one home before [`Letter::Consumed`] gives credit back; without it the edge stops reading the sockets
-//! concerned. What may have to wait for a log on disk ([`Request::log_on_disk`]) is counted apart for each of these logs,
+//! concerned. They are counted in lanes ([`Lane`]). What may have to wait for a log on disk has one for each of these logs,
 //! so that a disk that hangs holds up only those who use it; and a log that gets nothing done for a while
-//! ([`Letter::Stalled`]) holds up nobody: what needs its disk is refused.
+//! ([`Letter::Stalled`]) holds up nobody: what needs its disk is refused. Pages for subscriptions that replay or lag have
+//! lanes of their own, so that a storm of them does not hold up who publishes or subscribes.
 
 use crate::position::Position;
 use crate::settings::Settings;
@@ -401,8 +402,8 @@ pub enum Letter {
     },
     /// The home has dealt with so many requests of this edge; not always the oldest, as some wait for a disk.
     Consumed {
-        /// Those that count against this log on disk; none: against the home.
-        log: Option<u16>,
+        /// Those of this lane.
+        lane: Lane,
         /// How many.
         requests: u32,
         /// What they cost together ([`Request::cost`]).
@@ -489,9 +490,20 @@ pub enum GapReason {
     Damaged,
 }
 
+/// Which of an edge's counts of requests on their way to a home a request is in. Logs are indexes into the settings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Lane {
+    /// The home deals with it from memory, at once.
+    Memory,
+    /// It may have to wait for this log on disk.
+    Disk(u16),
+    /// Pages of this log, in memory or on disk, for subscriptions that replay or lag.
+    Pages(u16),
+}
+
 impl Request {
-    /// The log on disk that may have to be waited for before this request is dealt with; none if memory is enough.
-    pub fn log_on_disk(&self, settings: &Settings) -> Option<u16> {
+    /// The lane in which it is counted.
+    pub fn lane(&self, settings: &Settings) -> Lane {
         match self {
             Request::Subscribe {
                 start: Start::Live, ..
@@ -500,12 +512,16 @@ impl Request {
             | Request::Describe { .. }
             | Request::AddFilter { .. }
             | Request::RemoveFilter { .. }
-            | Request::Credit { .. } => None,
+            | Request::Credit { .. } => Lane::Memory,
             Request::Subscribe { partition, .. }
-            | Request::Read { partition, .. }
             | Request::History { partition, .. }
-            | Request::Publish { partition, .. }
-            | Request::ReadFilter { partition, .. } => settings.log_on_disk(*partition),
+            | Request::Publish { partition, .. } => {
+                let log = settings.log_on_disk(*partition);
+                log.map_or(Lane::Memory, Lane::Disk)
+            }
+            Request::Read { partition, .. } | Request::ReadFilter { partition, .. } => {
+                Lane::Pages(settings.log_number(*partition))
+            }
         }
     }
 

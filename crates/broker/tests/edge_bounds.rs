@@ -398,13 +398,13 @@ fn requests_in_flight() {
     );
 }
 
-/// The same with a subscription that lags while there is no room.
+/// Subscriptions that lag wait for room of their own: whoever publishes meanwhile is read, and the other way round.
 #[test]
-fn pages_wait_for_room() {
+fn pages_wait_for_pages_only() {
     check_with(
         |settings| {
             settings.limits.outbox_len_max = 8;
-            settings.limits.page_records_max = 5;
+            settings.limits.page_records_max = 20;
             settings.limits.requests_inflight_max = 2;
         },
         "
@@ -418,19 +418,29 @@ fn pages_wait_for_room() {
             a: subscribed 1 through 7:0
         a: subscribe 2 other
             a: subscribed 2 through 7:0
+        a: subscribe 3 more
+            a: subscribed 3 through 7:0
         a: block
-        b: flood news 1..20
+        b: flood news 1..10
+        b: flood other 11..20
+        b: flood more 21..30
         homes stop
-        b: publish 1 x y
-        b: publish 2 x y
-        b: publish 3 x y
         a: open
+        b: publish 1 x y
+        b: ping 5
+            b: pong 5
+        b: publish 2 x y
+        b: ping 6
         homes go
-            a: message 1 1..20: 20 in order
-            a: caught-up 1 through 23
-            b: published 1 7:21
-            b: published 2 7:22
-            b: published 3 7:23
+            a: message 3 21..30: 10 in order
+            a: caught-up 3 through 30
+            a: message 2 11..20: 10 in order
+            a: caught-up 2 through 30
+            a: message 1 1..10: 10 in order
+            a: caught-up 1 through 32
+            b: published 1 7:31
+            b: published 2 7:32
+            b: pong 6
         ",
     );
 }

@@ -461,11 +461,12 @@ fn a_turn_is_bounded() {
             e0 message i0 1<0 one
         turn
             e0 consumed 1
-            e0 consumed 33 of the log
+            e0 consumed 1 of the log
+            e0 consumed 32 pages
         pump
             more{first}
         turn
-            e0 consumed 32 of the log
+            e0 consumed 32 pages
         pump{second}
         waiting
             staged 0 disk 0 pages 0 unavailable 0 uncached 0

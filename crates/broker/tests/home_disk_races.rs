@@ -216,7 +216,8 @@ fn parked_and_released() {
             e0 message i1 7<1 seven
         turn
             e0 consumed 3
-            e0 consumed 9 of the log
+            e0 consumed 8 of the log
+            e0 consumed 1 pages
         ",
     );
 }
@@ -353,7 +354,7 @@ fn a_page_of_history_that_is_nothing_but_damage() {
         answer
             e0 history head 9 gap 1..4 Damaged [5<4 five, 6<5 six, 7<6 seven, 8<7 eight, 9<8 nine]
         turn
-            e0 consumed 10
+            e0 consumed 10 of the log
         ",
     );
 }

@@ -51,7 +51,7 @@ fn pages() {
         answer
             e0 page s1 [2<1 two, 4<2 four] through 4
         turn
-            e0 consumed 1 of the log
+            e0 consumed 1 pages
         read e0 s1 i0 after 4 max 2
             e0 page s1 [6<4 six, 7<6 seven] through 7
         answer

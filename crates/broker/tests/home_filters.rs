@@ -41,7 +41,8 @@ fn resumes() {
             e0 page s1 p0 after 6 [] through 6 caught-up
         pump
         turn
-            e0 consumed 12
+            e0 consumed 7
+            e0 consumed 5 pages
         ",
     );
 }

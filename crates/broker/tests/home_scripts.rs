@@ -379,7 +379,8 @@ fn releases_and_grants_cross() {
         release e0 i9 g1
         read e0 s9 i9 after 0
         turn
-            e0 consumed 12
+            e0 consumed 11
+            e0 consumed 1 pages
         ",
     );
 }

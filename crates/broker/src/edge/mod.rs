@@ -95,6 +95,8 @@ struct HomeLink {
     own: room::Room,
     /// What may have to wait for a disk, by the logs' indexes.
     logs: Box<[room::Room]>,
+    /// Pages, by the logs' indexes.
+    pages: Box<[room::Room]>,
     /// Live bytes dealt with and not yet given back as credit.
     credit_due: u32,
 }
@@ -243,6 +245,7 @@ impl Edge {
         !self.resumed.is_empty()
             || !self.dirty.is_empty()
             || (self.drains.is_some() && self.has_room())
+            || self.may_wake_readers()
     }
 
     /// A peer has connected.
@@ -362,10 +365,10 @@ impl Edge {
                 positions,
             } => self.described(home, connection, &names, &positions),
             Letter::Consumed {
-                log,
+                lane,
                 requests,
                 bytes,
-            } => self.consumed(home, log, requests, bytes),
+            } => self.consumed(home, lane, requests, bytes),
             Letter::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
         }
         if cost > 0 {

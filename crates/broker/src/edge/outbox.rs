@@ -129,6 +129,7 @@ impl Edge {
     /// Writes what is waiting, once for each connection with something new, vectored. `write` is the socket.
     pub fn flush(&mut self, write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written) {
         self.unflushed_bytes = 0;
+        self.wake_readers();
         // What drains may queue more (the next page, the rest of kept input): that goes out in the same flush.
         while let Some(index) = self.dirty.pop() {
             self.slots[index].clear(flag::DIRTY);

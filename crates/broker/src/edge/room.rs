@@ -6,21 +6,29 @@
 //! long it waits is the home's to bound: when the log gets nothing done, it says `Stalled`, refuses at once what needs the
 //! disk, and nobody waits for room any more.
 //!
+//! Pages for subscriptions that replay or lag are counted apart from both. When thousands of subscriptions are behind at
+//! once, most of them wait here, in order, at the cost of their place in the row: a home has a few turns' worth of pages to
+//! serve, and whoever publishes or subscribes meanwhile does not stand behind them.
+//!
 //! Invariant: a frame is dealt with as a whole, so each connection may go beyond the bound of a log by one frame. Together
 //! publications of a log that go beyond it stay below [`BEYOND_BYTES_MAX`]; more are refused.
 
 use super::slots::{NONE, Protocol, flag};
 use super::{Edge, HomeLink};
-use crate::mail::{HomeId, PartitionId, Request};
+use crate::mail::{HomeId, Lane, PartitionId, Request};
 use crate::settings::Limits;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use stdx::key::Key;
 
 /// Bytes of requests that wait for one log and home, from which on an edge refuses publications to it. Far above what a
 /// disk that works leaves waiting, as connections are no longer read at `stream_credit_bytes`.
 const BEYOND_BYTES_MAX: u64 = 64 << 20;
 
-/// Requests of one kind on their way to a home.
+/// Pages of a log that an edge has asked one home for and not received, at most: some turns' worth, so that a home never
+/// waits for the next question.
+const PAGES_INFLIGHT_MAX: u32 = 128;
+
+/// Requests of one lane on their way to a home.
 #[derive(Default)]
 pub(super) struct Room {
     /// Those that the home has not dealt with, and what they cost.
@@ -29,7 +37,7 @@ pub(super) struct Room {
     /// The log gets nothing done: the home answers at once.
     is_stalled: bool,
     /// Connections that wait for room, each once.
-    waiting: Vec<Key>,
+    waiting: VecDeque<Key>,
     waits: BTreeSet<Key>,
 }
 
@@ -39,6 +47,15 @@ impl Room {
             || self.inflight < limits.requests_inflight_max
                 && self.inflight_bytes < u64::from(limits.stream_credit_bytes)
     }
+
+    /// How many more pages may be asked for; [`Room::has_room`] for a lane of pages.
+    fn pages_left(&self, limits: &Limits) -> u32 {
+        let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
+        match self.is_stalled {
+            true => pages_max,
+            false => pages_max.saturating_sub(self.inflight),
+        }
+    }
 }
 
 impl HomeLink {
@@ -46,14 +63,16 @@ impl HomeLink {
         HomeLink {
             own: Room::default(),
             logs: (0..logs_count).map(|_| Room::default()).collect(),
+            pages: (0..logs_count).map(|_| Room::default()).collect(),
             credit_due: 0,
         }
     }
 
-    fn room(&mut self, log: Option<u16>) -> &mut Room {
-        match log {
-            Some(log) => &mut self.logs[usize::from(log)],
-            None => &mut self.own,
+    fn room(&mut self, lane: Lane) -> &mut Room {
+        match lane {
+            Lane::Memory => &mut self.own,
+            Lane::Disk(log) => &mut self.logs[usize::from(log)],
+            Lane::Pages(log) => &mut self.pages[usize::from(log)],
         }
     }
 }
@@ -65,14 +84,11 @@ impl Edge {
         link.own.has_room(&self.settings.limits)
     }
 
-    /// Whether a home has room for a request that reads records of a partition.
+    /// Whether a home has room for a page of a partition.
     pub(crate) fn may_read(&self, partition: PartitionId) -> bool {
         let link = &self.homes[usize::from(self.settings.home_of(partition))];
-        let room = match self.settings.log_on_disk(partition) {
-            Some(log) => &link.logs[usize::from(log)],
-            None => &link.own,
-        };
-        room.has_room(&self.settings.limits)
+        let log = usize::from(self.settings.log_number(partition));
+        link.pages[log].pages_left(&self.settings.limits) > 0
     }
 
     /// Where a plain subscription's topic lives.
@@ -93,23 +109,50 @@ impl Edge {
 
     /// Has the connection looked at when the home has room again for what it answers from memory.
     pub(crate) fn wait_for(&mut self, home: HomeId, index: u32) {
-        self.wait_for_room(home, None, index);
+        self.wait_for_room(home, Lane::Memory, index);
     }
 
-    /// Has the connection looked at when there is room for reads of the partition.
+    /// Has the connection ask for pages of the partition when its turn has come.
     pub(crate) fn wait_to_read(&mut self, partition: PartitionId, index: u32) {
-        let (home, log) = (
-            self.settings.home_of(partition),
-            self.settings.log_on_disk(partition),
-        );
-        self.wait_for_room(home, log, index);
+        let home = self.settings.home_of(partition);
+        let lane = Lane::Pages(self.settings.log_number(partition));
+        self.wait_for_room(home, lane, index);
     }
 
-    fn wait_for_room(&mut self, home: HomeId, log: Option<u16>, index: u32) {
+    /// Has those ask that wait for pages, as many as there is room for. Who is looked at may have no use for it, so this is
+    /// done again as long as there is room and somebody waits ([`Edge::may_wake_readers`]).
+    pub(super) fn wake_readers(&mut self) {
+        for home in 0..self.homes.len() {
+            for log in 0..self.homes[home].pages.len() {
+                let room = &self.homes[home].pages[log];
+                for _ in 0..room.pages_left(&self.settings.limits) {
+                    let room = &mut self.homes[home].pages[log];
+                    let Some(key) = room.waiting.pop_front() else {
+                        break;
+                    };
+                    room.waits.remove(&key);
+                    if self.slots.get(key).is_some() {
+                        self.touch(key.index);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether somebody waits for a page that there is room for.
+    pub(super) fn may_wake_readers(&self) -> bool {
+        let limits = &self.settings.limits;
+        self.homes
+            .iter()
+            .flat_map(|link| &link.pages)
+            .any(|room| !room.waiting.is_empty() && room.pages_left(limits) > 0)
+    }
+
+    fn wait_for_room(&mut self, home: HomeId, lane: Lane, index: u32) {
         let key = self.slots.key(index);
-        let room = self.homes[usize::from(home)].room(log);
+        let room = self.homes[usize::from(home)].room(lane);
         if room.waits.insert(key) {
-            room.waiting.push(key);
+            room.waiting.push_back(key);
         }
     }
 
@@ -133,18 +176,18 @@ impl Edge {
     pub(crate) fn pause_for_log(&mut self, index: u32) {
         if let Some((home, log)) = self.full_log.take() {
             self.slots[index].set(flag::PAUSED);
-            self.wait_for_room(home, Some(log), index);
+            self.wait_for_room(home, Lane::Disk(log), index);
         }
     }
 
     /// Posts a request. Callers that can wait have asked [`Edge::may_request`] or [`Edge::may_read`]; one frame's worth may
     /// go beyond.
     pub(crate) fn request(&mut self, home: HomeId, request: Request) {
-        let log = request.log_on_disk(&self.settings);
-        let room = self.homes[usize::from(home)].room(log);
+        let lane = request.lane(&self.settings);
+        let room = self.homes[usize::from(home)].room(lane);
         room.inflight += 1;
         room.inflight_bytes += u64::from(request.cost());
-        if let Some(log) = log
+        if let Lane::Disk(log) = lane
             && !room.has_room(&self.settings.limits)
         {
             self.full_log = Some((home, log));
@@ -157,25 +200,30 @@ impl Edge {
         self.full_log = None;
     }
 
-    pub(super) fn consumed(&mut self, home: HomeId, log: Option<u16>, requests: u32, bytes: u64) {
-        let room = self.homes[usize::from(home)].room(log);
+    pub(super) fn consumed(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
+        let room = self.homes[usize::from(home)].room(lane);
         debug_assert!(
             requests <= room.inflight && bytes <= room.inflight_bytes,
             "a home consumes what it was sent"
         );
         room.inflight = room.inflight.saturating_sub(requests);
         room.inflight_bytes = room.inflight_bytes.saturating_sub(bytes);
-        self.give_room(home, log);
+        self.give_room(home, lane);
     }
 
     pub(super) fn log_stalled(&mut self, home: HomeId, log: u16, is_stalled: bool) {
-        self.homes[usize::from(home)].room(Some(log)).is_stalled = is_stalled;
-        self.give_room(home, Some(log));
+        for lane in [Lane::Disk(log), Lane::Pages(log)] {
+            self.homes[usize::from(home)].room(lane).is_stalled = is_stalled;
+            self.give_room(home, lane);
+        }
     }
 
-    /// Goes on with those that wait, if there is room.
-    fn give_room(&mut self, home: HomeId, log: Option<u16>) {
-        let room = self.homes[usize::from(home)].room(log);
+    /// Goes on with those that wait, if there is room. Who waits for pages is woken by the flush, some at a time.
+    fn give_room(&mut self, home: HomeId, lane: Lane) {
+        if matches!(lane, Lane::Pages(_)) {
+            return;
+        }
+        let room = self.homes[usize::from(home)].room(lane);
         if room.waiting.is_empty() || !room.has_room(&self.settings.limits) {
             return;
         }
@@ -189,7 +237,7 @@ impl Edge {
             if slot.protocol != Protocol::Http || slot.state == NONE {
                 self.resume(key.index);
             }
-            if self.slots[key.index].is(flag::LAGGING) || self.wants_ticket(key.index) {
+            if self.wants_ticket(key.index) {
                 self.touch(key.index);
             }
         }

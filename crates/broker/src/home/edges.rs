@@ -4,7 +4,7 @@
 //! mailbox is first in, first out, it may be given to another topic at once. Generations rise with every grant to the
 //! edge, whatever the index, so that a late `Release` never hits a later grant.
 
-use crate::mail::EdgeId;
+use crate::mail::{EdgeId, Lane};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use stdx::slab::Slab;
@@ -15,8 +15,8 @@ pub(super) struct Edge {
     generation: u32,
     /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
     pub credit: i64,
-    /// Requests dealt with since the last `Consumed` and what they cost, by the count that they are in.
-    pub consumed: BTreeMap<Option<u16>, (u32, u64)>,
+    /// Requests dealt with since the last `Consumed` and what they cost.
+    pub consumed: BTreeMap<Lane, (u32, u64)>,
     /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
     /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.

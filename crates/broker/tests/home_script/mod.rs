@@ -532,16 +532,11 @@ fn text_of(letter: &Letter) -> String {
                 .present
                 .map_or(String::new(), |present| format!(" present {present}"))
         ),
-        Letter::Consumed {
-            log: None,
-            requests,
-            ..
-        } => format!("consumed {requests}"),
-        Letter::Consumed {
-            log: Some(_),
-            requests,
-            ..
-        } => format!("consumed {requests} of the log"),
+        Letter::Consumed { lane, requests, .. } => match lane {
+            Lane::Memory => format!("consumed {requests}"),
+            Lane::Disk(_) => format!("consumed {requests} of the log"),
+            Lane::Pages(_) => format!("consumed {requests} pages"),
+        },
         Letter::Stalled { is_stalled, .. } => match is_stalled {
             true => "stalled".into(),
             false => "goes on".into(),

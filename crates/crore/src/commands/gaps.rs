@@ -67,7 +67,11 @@ impl FilterGaps {
             ranges.push(format!("and {} more", told.len() - RANGES_MAX));
         }
         let (count, ranges) = (told.len(), ranges.join(", "));
-        let partitions = if count == 1 { "partition" } else { "partitions" };
+        let partitions = if count == 1 {
+            "partition"
+        } else {
+            "partitions"
+        };
         Some(format!(
             "gap: {filter}: messages of {count} {partitions} are lost ({cause}): {ranges}"
         ))
@@ -99,7 +103,9 @@ mod tests {
         assert!(gaps.take(&gap("a/\u{1b}#", Some(3), GapReason::Evicted)));
         assert_eq!(
             gaps.sentence().as_deref(),
-            Some("gap: a/\\u{1b}#: messages of 1 partition are lost (evicted): 3 after 7:3 up to 7:100")
+            Some(
+                "gap: a/\\u{1b}#: messages of 1 partition are lost (evicted): 3 after 7:3 up to 7:100"
+            )
         );
         for partition in 0..64 {
             assert!(gaps.take(&gap("a/#", Some(partition), GapReason::Evicted)));
