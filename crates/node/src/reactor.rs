@@ -141,6 +141,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.turns += 1;
         self.edge.turn(self.now);
         self.take_posts();
+        self.edge.continue_resumed();
         for event in events.drain(..) {
             match event {
                 Event::Accepted { conn, .. } => self.edge.accepted(conn),

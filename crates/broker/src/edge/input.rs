@@ -132,8 +132,9 @@ impl Edge {
         }
     }
 
-    /// Goes on with the connections that were resumed or ran out of their share of the last turn.
-    pub(super) fn continue_resumed(&mut self) {
+    /// Goes on with the connections that were resumed, in that order. Call it when letters have been taken and before
+    /// anything new is read, which would take the room that those have waited for.
+    pub fn continue_resumed(&mut self) {
         for key in std::mem::take(&mut self.resumed) {
             if self.slots.get(key).is_none() {
                 continue;
@@ -203,6 +204,7 @@ impl Edge {
         let mut consumed = 0;
         let mut frames = 0;
         let mut needs = 0;
+        self.slots[index].clear(flag::SERVED);
         while consumed < bytes.len() {
             let slot = &mut self.slots[index];
             if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED) {
@@ -211,7 +213,7 @@ impl Edge {
             if frames == self.settings.limits.turn_frames_max {
                 slot.set(flag::RESUMED);
                 let key = self.slots.key(index);
-                self.resumed.push(key);
+                self.spent.push(key);
                 break;
             }
             let rest = &mut bytes[consumed..];
@@ -223,7 +225,10 @@ impl Edge {
                 Protocol::Events | Protocol::Free => Progress::Consumed(rest.len()),
             };
             match progress {
-                Progress::Consumed(bytes) => consumed += bytes,
+                Progress::Consumed(bytes) => {
+                    consumed += bytes;
+                    self.slots[index].set(flag::SERVED);
+                }
                 Progress::Needs(bytes) => {
                     needs = bytes;
                     break;

@@ -34,7 +34,13 @@ impl Edge {
                     slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING)
                 }),
             };
-            if self.slots.get(key).is_some_and(is_due) {
+            if !self.slots.get(key).is_some_and(is_due) {
+                continue;
+            }
+            if self.slots[key.index].is(flag::PAUSED | flag::RESUMED) {
+                // It is the server that is late: what has come waits for a home to have room.
+                self.expect(deadline);
+            } else {
                 self.statistics.handshake_timeouts += 1;
                 self.handshake_timed_out(key.index);
             }

@@ -122,6 +122,8 @@ pub struct Edge {
     /// Of unfinished frames, messages and bodies of all connections.
     kept_bytes: u64,
     resumed: Vec<Key>,
+    /// Ran out of their share of a turn; they go on in the next, after those that had waited.
+    spent: Vec<Key>,
     pub(crate) states: Slab<Box<State>>,
     subscriptions: Slab<subscriptions::Subscription>,
     generation: u32,
@@ -189,6 +191,7 @@ impl Edge {
             inputs: Slab::new(),
             kept_bytes: 0,
             resumed: Vec::new(),
+            spent: Vec::new(),
             states: Slab::new(),
             subscriptions: Slab::new(),
             generation: 0,
@@ -236,6 +239,8 @@ impl Edge {
     pub fn turn(&mut self, now: Now) {
         self.now = now;
         self.expire();
+        let spent = std::mem::take(&mut self.spent);
+        self.resumed.extend(spent);
         self.continue_resumed();
         self.drain_some();
     }
@@ -243,6 +248,7 @@ impl Edge {
     /// Whether another turn is due at once.
     pub fn has_more(&self) -> bool {
         !self.resumed.is_empty()
+            || !self.spent.is_empty()
             || !self.dirty.is_empty()
             || (self.drains.is_some() && self.has_room())
             || self.may_wake_readers()

@@ -38,6 +38,8 @@ pub(super) struct Room {
     is_stalled: bool,
     /// Connections that wait for room, each once.
     waiting: VecDeque<Key>,
+    /// The same, and they have just had some: they wait behind the others.
+    served: VecDeque<Key>,
     waits: BTreeSet<Key>,
 }
 
@@ -156,6 +158,20 @@ impl Edge {
         }
     }
 
+    /// Has the connection go on when a home has room again, in its turn: who went on and found none keeps its place, and
+    /// who found some comes after all others. Otherwise the first, with enough to send, would take all room for ever.
+    fn queue_for(&mut self, home: HomeId, index: u32) {
+        let key = self.slots.key(index);
+        let is_served = self.slots[index].is(flag::SERVED);
+        let room = self.homes[usize::from(home)].room(Lane::Memory);
+        if room.waits.insert(key) {
+            match is_served {
+                true => room.served.push_back(key),
+                false => room.waiting.push_back(key),
+            }
+        }
+    }
+
     /// Whether all homes have room for requests.
     pub(crate) fn has_room(&self) -> bool {
         (0..self.settings.homes_count).all(|home| self.may_request(home))
@@ -166,7 +182,7 @@ impl Edge {
         let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));
         if let Some(home) = full {
             self.slots[index].set(flag::PAUSED);
-            self.wait_for(home, index);
+            self.queue_for(home, index);
         }
         full.is_some()
     }
@@ -224,11 +240,12 @@ impl Edge {
             return;
         }
         let room = self.homes[usize::from(home)].room(lane);
-        if room.waiting.is_empty() || !room.has_room(&self.settings.limits) {
+        if room.waits.is_empty() || !room.has_room(&self.settings.limits) {
             return;
         }
         room.waits.clear();
-        for key in std::mem::take(&mut room.waiting) {
+        let served = std::mem::take(&mut room.served);
+        for key in std::mem::take(&mut room.waiting).into_iter().chain(served) {
             if self.slots.get(key).is_none() {
                 continue;
             }

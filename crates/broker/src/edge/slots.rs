@@ -60,6 +60,8 @@ pub(crate) mod flag {
     pub const LARGE: u32 = 1 << 14;
     /// Some subscription to filters is read from the log in some partition.
     pub const BEHIND: u32 = 1 << 15;
+    /// A unit of its input has been dealt with since it last went on.
+    pub const SERVED: u32 = 1 << 16;
 }
 
 /// One connection.

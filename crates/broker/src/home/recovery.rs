@@ -156,9 +156,13 @@ impl Recovery {
 }
 
 impl Home {
-    /// Whether something waits that could be dealt with in another turn.
+    /// Whether something waits that could be dealt with in another turn, or an edge has not been told what it may send
+    /// again: what the home dealt with behind [`Home::finish_turn`].
     pub fn has_more(&self) -> bool {
-        !self.recovery.waiting.is_empty() || !self.forgetting.is_empty()
+        let edges = &self.interests.edges;
+        !self.recovery.waiting.is_empty()
+            || !self.forgetting.is_empty()
+            || edges.iter().any(|edge| !edge.consumed.is_empty())
     }
 
     /// Deals with it now if this turn has room, else later.
