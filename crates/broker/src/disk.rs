@@ -158,6 +158,9 @@ pub enum DiskAnswer {
     Scan {
         /// Name and record, ascending. Their topic ids mean nothing.
         records: Vec<(Slice, Slice)>,
+        /// The partition's least offset on disk when this was read. What lay below had been dropped; when the home deals with
+        /// the answer, more may have been.
+        floor: u64,
         /// Everything up to here has been looked at.
         through: u64,
         /// Records of the range were there and could not be read: they are lost.

@@ -394,6 +394,7 @@ impl<D: Disk> LogWorker<D> {
                 };
                 let scan = store.scan(partition, wanted, &mut matches)?;
                 Ok(DiskAnswer::Scan {
+                    floor: store.floor(partition),
                     records: scan.records,
                     through: scan.through,
                     damaged: scan.damaged,

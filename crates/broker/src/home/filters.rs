@@ -47,6 +47,7 @@ pub(super) struct Scan {
 #[derive(Debug)]
 pub(super) struct DiskScan {
     pub records: Vec<(Slice, Slice)>,
+    pub floor: u64,
     pub through: u64,
     pub damaged: bool,
 }
@@ -200,20 +201,13 @@ impl Home {
         let bytes = found.records.iter().map(|(_, record)| record.len());
         self.recovery.charge_bytes(bytes.sum());
         let mut gap = gap;
-        let first = found
-            .records
-            .first()
-            .map_or(u64::MAX, |(_, record)| offset_of(record));
-        let dropped = gap_after(
-            &self.partitions[local as usize],
-            gap.map_or(scan.after, |gap| gap.to),
-            GapReason::Evicted,
-        );
-        if let Some(dropped) = dropped.filter(|dropped| dropped.to < first) {
+        // What had been dropped when the disk was read. What it has read is here, whatever was dropped since.
+        let dropped = disk.floor.saturating_sub(1).min(found.through);
+        if dropped > gap.map_or(scan.after, |gap| gap.to) {
             gap = Some(Gap {
                 from: scan.after,
-                to: dropped.to.min(found.through),
-                reason: dropped.reason,
+                to: dropped,
+                reason: GapReason::Evicted,
             });
         }
         if disk.damaged {

@@ -308,12 +308,14 @@ impl Home {
                 Question::Scan(scan, gap),
                 DiskAnswer::Scan {
                     records,
+                    floor,
                     through,
                     damaged,
                 },
             ) => {
                 let found = DiskScan {
                     records,
+                    floor,
                     through,
                     damaged,
                 };

@@ -275,6 +275,7 @@ impl TestDisk {
                     _ => through,
                 };
                 DiskAnswer::Scan {
+                    floor: self.floor(partition),
                     damaged: damaged.iter().any(|(offset, _)| *offset <= through),
                     records,
                     through,
