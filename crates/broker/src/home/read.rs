@@ -65,10 +65,13 @@ impl Home {
             _ => self.newest_within(local, topic, last, after, settled),
         };
         if mode == ReadMode::Skip {
+            // What has been evicted meanwhile is left out with the rest, if it may have been the topic's.
+            let floor = self.partitions[local as usize].floor();
+            let is_evicted = last > after && floor > after + 1;
             let page = Letter::Page {
                 subscription,
                 gap: None,
-                skipped: newest.map(|_| settled),
+                skipped: (newest.is_some() || is_evicted).then_some(settled),
                 records: Vec::new(),
                 through: settled,
                 caught_up: true,
