@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 
 use crate::PATIENCE;
@@ -124,6 +125,17 @@ impl Process {
             status.is_ok_and(|status| status.success()),
             "cannot send {name}"
         );
+    }
+
+    /// Sets how long a file may become that the program writes, from now on; none for no limit. Writes beyond it fail:
+    /// for the program its disk is full.
+    pub fn limit_file_bytes(&self, bytes_max: Option<u64>) {
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
+        let limit = Rlimit {
+            current: bytes_max,
+            maximum: None, // so that the limit can be raised again
+        };
+        prlimit(pid, Resource::Fsize, limit).expect("our child's limits are ours to set");
     }
 
     /// Waits for the end.

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use std::process;
+use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{Ended, Process};
@@ -108,7 +108,19 @@ impl Place {
 
     /// Begins to start a server, and waits for nothing.
     pub fn launch(&self) -> Process {
-        let mut command = tools::crore();
+        self.launch_as(tools::crore())
+    }
+
+    /// The same of one that cannot write a byte to a file: for it the disk is full from the beginning.
+    pub fn launch_without_room(&self) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]);
+        let crore = tools::crore();
+        command.arg(crore.get_program()).env_remove("CRORE_BINARY");
+        self.launch_as(command)
+    }
+
+    fn launch_as(&self, mut command: Command) -> Process {
         command
             .arg("serve")
             .arg("--config")

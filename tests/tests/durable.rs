@@ -1,8 +1,11 @@
 //! A log on disk: what was acknowledged is there after any end of the process, and nobody is told of a gap.
 
 use std::fs;
+use std::time::Instant;
 
-use end_to_end::curl::{curl, publish};
+use end_to_end::PATIENCE;
+use end_to_end::curl::{Answer, curl, publish};
+use end_to_end::event_stream::EventStream;
 use end_to_end::process::Ended;
 use end_to_end::server::{Place, Server};
 use end_to_end::tools;
@@ -192,4 +195,122 @@ fn published_once_over_any_end() {
         curl(&["--data-binary", envelope, "-H", JSON, &url]).expect_problem(409, "out_of_order");
         publish_many(&place, &server, "a/b", 240 * (round + 1), 240);
     }
+}
+
+/// Asks whether the server is ready, until it is as wanted.
+fn await_readiness(server: &Server, status: u16, mut between: impl FnMut()) -> Answer {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = curl(&[&server.operators_url("/readyz")]);
+        if answer.status == status {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "not {status}: {answer:?}");
+        between();
+    }
+}
+
+/// Bytes of the longest segment.
+fn segment_bytes(place: &Place) -> u64 {
+    let segments = fs::read_dir(place.path("data/kept")).unwrap();
+    let segments = segments.map(|entry| entry.unwrap());
+    let segments = segments.filter(|entry| entry.path().extension().is_some_and(|it| it == "log"));
+    let lengths = segments.map(|entry| entry.metadata().unwrap().len());
+    lengths.max().expect("a segment")
+}
+
+/// A disk that becomes full while a server runs: it refuses, serves what it has, and goes on by itself.
+#[test]
+fn a_full_disk_refuses_until_there_is_room() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&configuration(&place));
+    let mut server = place.start();
+    let first = publish_many(&place, &server, "a/b", 0, 40);
+    let mut count = 40;
+    for signal in ["KILL", "TERM"] {
+        let events = server.url("/topics/a/b");
+        let mut stream = EventStream::open(&events, 1, None);
+
+        // A little room is left: a batch is torn by the end of the disk, in the segment and again in a new one.
+        let refused = |payload: &str| {
+            let path = place.path("refused");
+            fs::write(&path, payload).unwrap();
+            let data = format!("@{}", path.display());
+            let answer = curl(&[
+                "--data-binary",
+                &data,
+                "-H",
+                "Content-Type: text/plain",
+                &events,
+            ]);
+            answer.expect_problem(503, "log_unavailable");
+        };
+        let room = segment_bytes(&place) + 16;
+        server.process.limit_file_bytes(Some(room));
+        refused(&"x".repeat(2 * room as usize));
+
+        // Now not even a segment can begin.
+        server.process.limit_file_bytes(Some(64));
+        let unready = await_readiness(&server, 503, || refused("x"));
+        let reason = "a log on disk takes no publications";
+        assert!(unready.body.contains(reason), "{unready:?}");
+        refused("x");
+        curl(&[&server.operators_url("/livez")]).expect(200);
+        let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
+        let unavailable = "crore_disk_logs_unavailable 1";
+        assert!(metrics.lines().any(|line| line == unavailable), "{metrics}");
+
+        // What was acknowledged is served, to who asks and to who subscribes.
+        assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
+        let mut replay = EventStream::open(&events, 1, Some(&first));
+        for expected in &payloads(count)[1..] {
+            assert_eq!(&replay.next_message().data, expected);
+        }
+
+        // There is room again. Nobody needs to publish for the server to notice.
+        server.process.limit_file_bytes(None);
+        await_readiness(&server, 200, || {});
+        publish_many(&place, &server, "a/b", count, 40);
+        for stream in [&mut stream, &mut replay] {
+            for expected in &payloads(count + 40)[count..] {
+                assert_eq!(&stream.next_message().data, expected);
+            }
+        }
+        count += 40;
+
+        server.process.signal(signal);
+        let _ = server.end();
+        server = place.start();
+        assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
+    }
+}
+
+/// A start that has to write, and cannot, says what to do, and takes nothing from the log.
+#[test]
+fn a_start_without_room_says_so() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&configuration(&place));
+    let directory = place.path("data/kept").display().to_string();
+    let refuse = |place: &Place| {
+        let ended = place.launch_without_room().end();
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        let error = ended.lines.iter().find(|line| line.starts_with("error: "));
+        let error = error.unwrap_or_else(|| panic!("{ended:?}"));
+        for part in ["log \"kept\"", &directory, "File too large", "start again"] {
+            assert!(error.contains(part), "no {part:?} in {error}");
+        }
+    };
+    refuse(&place); // a new log
+    let server = place.start();
+    let first = publish_many(&place, &server, "a/b", 0, 40);
+    server.process.signal("KILL");
+    let _ = server.end();
+    for _ in 0..2 {
+        refuse(&place); // after a crash
+    }
+    let server = place.start();
+    assert_eq!(read_all(&server, "a/b", &first), payloads(40)[1..]);
+    let page = curl(&[&server.url(&format!("/topics/a/b?since={first}&limit=1"))]);
+    let epoch = first.split_once(':').unwrap().0;
+    assert_eq!(page.expect(200).json()["epoch"], epoch);
 }

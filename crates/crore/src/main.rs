@@ -19,7 +19,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before any thread exists: threads inherit that signals are blocked, and one thread waits for them.
+    // Before any thread exists: threads inherit that signals are blocked; one thread waits for those that end the process.
     signals::block();
     // A usage error ends here with exit code 2, help with 0.
     let arguments = cli::Arguments::parse();

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: blocked in all threads, and taken by one that waits for them.
+//! SIGINT and SIGTERM: blocked in all threads, and taken by one that waits for them. SIGXFSZ: blocked, and taken by nobody.
 //!
 //! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have descriptor tables of
 //! their own, in which the same number is somebody's connection.
@@ -25,11 +25,16 @@ impl Signal {
     }
 }
 
-/// Blocks both signals in this thread and in all that it starts. Call it before any thread exists. Children that are
+/// Blocks the signals in this thread and in all that it starts. Call it before any thread exists. Children that are
 /// started by `std::process` begin with nothing blocked.
+///
+/// SIGXFSZ is among them: a write beyond the greatest file size that the process may have (`ulimit -f`) would end the
+/// process. Blocked, such a write fails with EFBIG, and a log refuses its publications as on a full disk.
 pub fn block() {
+    let mut blocked = set();
+    blocked.add(Number::SIGXFSZ);
     // It fails for invalid arguments only.
-    let _ = set().thread_block();
+    let _ = blocked.thread_block();
 }
 
 /// Starts the thread that waits; it calls `handle` for each signal.

@@ -9,6 +9,7 @@ pub mod logs;
 pub mod mailbox;
 mod memory;
 pub mod reactor;
+mod report;
 pub mod restore;
 mod running;
 mod vital;

@@ -4,15 +4,16 @@
 
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
+use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::disk::DiskLetter;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
-use log::store::{OpenError, Recovered, Store, StoreError, StoreSettings};
-use std::fmt;
+use log::store::{DiskError, OpenError, Recovered, Store, StoreError, StoreSettings};
+use std::fmt::{self, Display};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -24,8 +25,13 @@ use stdx::hash::Seed;
 pub enum LogError {
     /// Its directory, or the lock on it, was not to be had.
     Directory(OpenDiskError),
-    /// The log in it cannot be opened as it is configured.
-    Open(OpenError),
+    /// The log in it cannot be opened as it is configured, or its disk refuses what an opening needs.
+    Open {
+        /// Where the log lies.
+        directory: PathBuf,
+        /// Why.
+        error: OpenError,
+    },
     /// It could not be read.
     Read(StoreError),
     /// Homes have no memory for its topics.
@@ -37,7 +43,10 @@ impl LogError {
     pub fn is_configuration(&self) -> bool {
         matches!(
             self,
-            LogError::Open(OpenError::Partitions { .. } | OpenError::PartitionsCount(_))
+            LogError::Open {
+                error: OpenError::Partitions { .. } | OpenError::PartitionsCount(_),
+                ..
+            }
         )
     }
 }
@@ -46,7 +55,13 @@ impl fmt::Display for LogError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LogError::Directory(error) => error.fmt(formatter),
-            LogError::Open(error) => error.fmt(formatter),
+            LogError::Open { directory, error } => {
+                write!(formatter, "{}: ", directory.display())?;
+                match error {
+                    OpenError::Disk(error) => write_disk_error(formatter, *error),
+                    error => error.fmt(formatter),
+                }
+            }
             LogError::Read(error) => error.fmt(formatter),
             LogError::Memory => write!(formatter, "no memory for the topics of the log"),
         }
@@ -54,6 +69,24 @@ impl fmt::Display for LogError {
 }
 
 impl std::error::Error for LogError {}
+
+/// The error, and what an operator can do about it.
+fn write_disk_error(formatter: &mut fmt::Formatter<'_>, error: DiskError) -> fmt::Result {
+    let remedy = match error {
+        DiskError::NoSpace => {
+            "make room on its disk (a start may write the newest batch once more)"
+        }
+        _ => "see that its files can be read and written",
+    };
+    match error {
+        DiskError::Io(code) if code != 0 => io::Error::from_raw_os_error(code).fmt(formatter)?,
+        error => error.fmt(formatter)?,
+    }
+    write!(
+        formatter,
+        "; the log was not opened, and this start has taken nothing from it: {remedy} and start again"
+    )
+}
 
 /// A log that has been opened and not begun.
 pub(crate) struct OpenLog {
@@ -81,8 +114,8 @@ pub(crate) fn open(
     let place = usize::from(log);
     let (store, recovered) = {
         let configured = &settings.logs[place];
-        let disk = FileDisk::open(&options.directory.join(&configured.name))
-            .map_err(LogError::Directory)?;
+        let directory = options.directory.join(&configured.name);
+        let disk = FileDisk::open(&directory).map_err(LogError::Directory)?;
         let store_settings = StoreSettings {
             partitions_count: configured.partitions_count,
             segment_bytes: configured.segment_bytes.into(),
@@ -91,7 +124,8 @@ pub(crate) fn open(
             new_epoch: configured.epoch,
             hash_seed: Seed(options.hash_seed.0, options.hash_seed.1),
         };
-        Store::open(disk, store_settings, unix_ms()).map_err(LogError::Open)?
+        Store::open(disk, store_settings, unix_ms())
+            .map_err(|error| LogError::Open { directory, error })?
     };
     let mut worker = LogWorker::new(store, settings, log);
     let configured = &mut settings.logs[place];
@@ -241,21 +275,26 @@ impl LogThread {
 }
 
 /// Asks all log threads for their counters; those that do not answer in time are missing.
-pub(crate) fn statistics(logs: &[Option<Sender<ToLog>>], timeout: Duration) -> Vec<LogStatistics> {
+pub(crate) fn statistics(
+    logs: &[Option<Sender<ToLog>>],
+    reports: &[Asked<LogStatistics>],
+    timeout: Duration,
+) -> Vec<LogStatistics> {
     let deadline = Instant::now() + timeout;
-    let asked: Vec<Receiver<LogStatistics>> = logs
+    let asked: Vec<(&Asked<LogStatistics>, Receiver<LogStatistics>)> = logs
         .iter()
-        .flatten()
-        .filter_map(|sender| {
-            let (reply, answer) = channel();
-            sender.send(ToLog::Report(reply)).ok()?;
-            Some(answer)
+        .zip(reports)
+        .filter_map(|(log, reports)| {
+            let question = |reply| {
+                let sent = log.as_ref().map(|log| log.send(ToLog::Report(reply)));
+                sent.is_some_and(|sent| sent.is_ok())
+            };
+            Some((reports, reports.ask(question)?))
         })
         .collect();
-    let left = || deadline.saturating_duration_since(Instant::now());
     asked
         .into_iter()
-        .filter_map(|answer| answer.recv_timeout(left()).ok())
+        .filter_map(|(reports, answer)| reports.wait(answer, deadline))
         .collect()
 }
 

@@ -5,6 +5,7 @@ use crate::logs::LogStatistics;
 use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
 use crate::memory::MemfdMemory;
 use crate::reactor::{Clock, Reactor, ReactorParts};
+use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::edge::{EdgeStatistics, Now};
@@ -98,8 +99,12 @@ pub struct Node {
     addresses: Vec<SocketAddr>,
     notices: Vec<String>,
     shards: Shards,
+    /// What shards were asked and have not answered, by their numbers.
+    shard_reports: Vec<Asked<Report>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     logs: Arc<[Option<Sender<ToLog>>]>,
+    /// The same of the log threads, by the logs' indexes.
+    log_reports: Vec<Asked<LogStatistics>>,
     log_threads: Vec<JoinHandle<io::Result<()>>>,
     draining: AtomicBool,
     connections_max: u64,
@@ -164,7 +169,9 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         addresses: options.listen,
         notices: Vec::new(),
         shards: Shards(shards),
+        shard_reports: (0..count).map(|_| Asked::default()).collect(),
         threads: Vec::new(),
+        log_reports: logs.iter().map(|_| Asked::default()).collect(),
         logs,
         log_threads: Vec::new(),
         draining: AtomicBool::new(false),
@@ -272,39 +279,39 @@ impl Node {
         (!has_room).then_some("no room for further connections")
     }
 
-    /// Asks all shards for their counters. Waits for each up to two seconds.
+    /// Asks all shards and log threads for their counters. Waits for both up to two seconds.
     pub fn statistics(&self) -> NodeStatistics {
-        let answers: Vec<Receiver<Report>> = self
-            .shards
-            .0
-            .iter()
-            .map(|shard| {
-                let (sender, receiver) = channel();
-                shard.send(Post::Control(Control::Report(sender)));
-                receiver
+        let shards = self.shards.0.iter().zip(&self.shard_reports);
+        let asked: Vec<(&Asked<Report>, Receiver<Report>)> = shards
+            .filter_map(|(shard, reports)| {
+                let question = |sender| {
+                    shard.send(Post::Control(Control::Report(sender)));
+                    true
+                };
+                Some((reports, reports.ask(question)?))
             })
             .collect();
         let mut total = NodeStatistics {
-            io_threads: answers.len() as u16,
+            io_threads: self.shard_reports.len() as u16,
             connections_max: self.connections_max,
             ..NodeStatistics::default()
         };
         let logs_count = self.logs.iter().flatten().count();
-        let logs = log_thread::statistics(&self.logs, REPORT_TIMEOUT);
+        let logs = log_thread::statistics(&self.logs, &self.log_reports, REPORT_TIMEOUT);
         total.silent_logs = (logs_count - logs.len()) as u16;
         for statistics in logs {
             total.log += statistics;
         }
         let deadline = Instant::now() + REPORT_TIMEOUT;
-        for answer in answers {
-            match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(report) => {
+        for (reports, answer) in asked {
+            match reports.wait(answer, deadline) {
+                Some(report) => {
                     total.edge += report.edge;
                     total.home += report.home;
                     total.turns += report.turns;
                     total.long_turns += report.long_turns;
                 }
-                Err(_) => total.silent_threads += 1,
+                None => total.silent_threads += 1,
             }
         }
         total
