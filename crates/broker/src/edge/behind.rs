@@ -45,7 +45,7 @@ pub(crate) struct Behind {
     /// Pages on their way, by connection and log.
     reads: BTreeMap<(u32, u16), usize>,
     opening: BTreeMap<(u32, u32), Opening>,
-    held: Held,
+    pub(super) held: Held,
 }
 
 /// What [`Edge::read_behind`] does not ask for now.
@@ -613,18 +613,6 @@ impl Edge {
         for partition in gone {
             self.put(index, STREAM, partition, None);
         }
-    }
-
-    /// Takes another cursor into account. Without room for it the connection ends, and nothing more is kept for it.
-    fn may_hold_another(&mut self, index: u32) -> bool {
-        let is_dead = self.slots[index].is(flag::DEAD);
-        if is_dead || !self.behind.held.have_room(index, 1, &self.settings.limits) {
-            self.statistics.slow_closed += u64::from(!is_dead);
-            self.kill(index);
-            return false;
-        }
-        self.behind.held.hold(index);
-        true
     }
 
     /// Whether a member is read from the log in a partition.

@@ -4,6 +4,7 @@
 //! each pair for as long as it likes. So cursors have the bounds of what else waits for a blocked connection:
 //! `outbox_bytes_max` for one, `pinned_bytes_max` for all of an edge together, counted apart from that.
 
+use super::{Edge, flag};
 use crate::settings::Limits;
 use std::collections::BTreeMap;
 
@@ -45,5 +46,19 @@ impl Held {
         if *own == 0 {
             self.of_connections.remove(&index);
         }
+    }
+}
+
+impl Edge {
+    /// Takes another cursor into account. Without room for it the connection ends, and nothing more is kept for it.
+    pub(super) fn may_hold_another(&mut self, index: u32) -> bool {
+        let is_dead = self.slots[index].is(flag::DEAD);
+        if is_dead || !self.behind.held.have_room(index, 1, &self.settings.limits) {
+            self.statistics.slow_closed += u64::from(!is_dead);
+            self.kill(index);
+            return false;
+        }
+        self.behind.held.hold(index);
+        true
     }
 }
