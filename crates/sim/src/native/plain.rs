@@ -48,9 +48,13 @@ impl Plain {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
             if beginning.continued && through > cursor {
-                return Err(format!(
-                    "continued from {cursor}, and it begins at {through}"
-                ));
+                if !std::mem::take(&mut self.is_ticketed) {
+                    return Err(format!(
+                        "continued from {cursor}, and it begins at {through}"
+                    ));
+                }
+                // The node had settled more, where the topic has nothing: that is claimed, and judged as such.
+                self.run.cursor = through;
             }
             self.gap_due = (!beginning.continued).then_some(through);
             return Ok(());
