@@ -57,6 +57,8 @@ struct Plain {
     must_announce: bool,
     /// It came back with a ticket's cursor, which may be behind its own.
     is_ticketed: bool,
+    /// It comes back by a ticket, whose cursor the node takes where that is the newer.
+    may_be_ahead: bool,
     /// How far the node has come with what was settled before.
     again: Option<u64>,
 }
@@ -222,7 +224,7 @@ impl NativeClient {
                 return false;
             }
             plain.absent();
-            (plain.is_ticketed, plain.again) = (false, None);
+            (plain.is_ticketed, plain.may_be_ahead, plain.again) = (false, false, None);
             true
         });
         self.wide.retain(|_, wide| {

@@ -95,6 +95,7 @@ impl NativeClient {
                 has_begun: false,
                 must_announce: false,
                 is_ticketed: false,
+                may_be_ahead: false,
                 again: None,
             },
         );
@@ -116,7 +117,7 @@ impl NativeClient {
         };
         plain.stage = Stage::Asked;
         plain.has_begun = false;
-        (plain.is_ticketed, plain.again) = (false, None);
+        (plain.is_ticketed, plain.may_be_ahead, plain.again) = (false, false, None);
         if !plain.has_cursor {
             let floor = context.oracle.floor(partition);
             plain.run.wanted_newest = match start {

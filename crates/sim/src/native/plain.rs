@@ -48,7 +48,7 @@ impl Plain {
                 return Err(format!("asked from {cursor}, and it begins at {through}"));
             }
             if beginning.continued && through > cursor {
-                if !std::mem::take(&mut self.is_ticketed) {
+                if !std::mem::take(&mut self.may_be_ahead) {
                     return Err(format!(
                         "continued from {cursor}, and it begins at {through}"
                     ));

@@ -76,6 +76,7 @@ impl NativeClient {
                 plain.stage = Stage::Asked;
                 plain.has_begun = false;
                 plain.is_ticketed = is_bare;
+                plain.may_be_ahead = true;
                 cursors.push(ResumeCursor {
                     subscription,
                     partition: None,
