@@ -43,7 +43,7 @@ pub trait Client {
     fn is_settled(&self, context: &Oracle) -> Result<(), String>;
 
     /// The same of some topics only; of clients that are not asked, nothing.
-    fn is_served(&self, _oracle: &Oracle, _plan: &Plan) -> Result<usize, String> {
+    fn is_served(&self, _context: (&Oracle, &Plan), _now_ms: u64) -> Result<usize, String> {
         Ok(0)
     }
 

@@ -24,6 +24,9 @@ use wire::websocket::message::Assembler;
 use wire::websocket::{Opcode, frame};
 
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// After WELCOME, while everything but a disk is well: so long at most until subscriptions to logs in memory hold.
+const SERVED_WITHIN_MS: u64 = 5_000;
+
 /// Subscriptions that one client holds at a time.
 const SUBSCRIPTIONS_MAX: usize = 12;
 
@@ -85,6 +88,7 @@ pub struct NativeClient {
     peer: Peer,
     is_open: bool,
     is_welcome: bool,
+    welcome_ms: u64,
     scan: HeadScan,
     nonce: [u8; 16],
     assembler: Assembler,
@@ -121,6 +125,7 @@ impl NativeClient {
             peer,
             is_open: false,
             is_welcome: false,
+            welcome_ms: 0,
             scan: HeadScan::new(),
             nonce: [0; 16],
             assembler: Assembler::new(),
@@ -354,8 +359,10 @@ impl Client for NativeClient {
         Ok(())
     }
 
-    fn is_served(&self, oracle: &Oracle, plan: &Plan) -> Result<usize, String> {
-        if !self.is_welcome {
+    fn is_served(&self, context: (&Oracle, &Plan), now_ms: u64) -> Result<usize, String> {
+        let (oracle, plan) = context;
+        // One that has just come has just asked.
+        if !self.is_welcome || now_ms < self.welcome_ms + SERVED_WITHIN_MS {
             return Ok(0); // who is refused a read of the disk leaves, and comes back with its position
         }
         let in_memory = |plain: &&Plain| plan.is_in_memory(plain.run.topic);

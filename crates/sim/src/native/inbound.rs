@@ -121,6 +121,7 @@ impl NativeClient {
         match frame {
             ServerFrame::Welcome(welcome) => {
                 self.is_welcome = true;
+                self.welcome_ms = context.now_ms;
                 self.on_resumed(context, welcome.resumed);
                 self.repeat(context);
             }

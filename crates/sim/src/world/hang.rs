@@ -16,7 +16,7 @@ impl World {
             if self.oracle.failure.is_some() {
                 return;
             }
-            match client.is_served(&self.oracle, &self.plan) {
+            match client.is_served((&self.oracle, &self.plan), self.now_ms) {
                 Ok(count) => self.reached.served_beside_a_hang += count as u64,
                 Err(text) => {
                     let text = format!("a disk hangs, and of another log {text}");
