@@ -183,7 +183,10 @@ impl Plain {
         if self.stage == Stage::Replaying {
             self.stage = Stage::Live;
         }
-        self.again = None;
+        // It may be a stream that lags, behind what had come before it came back.
+        let cursor = self.run.cursor;
+        let again = self.again.map(|again| again.max(through));
+        self.again = again.filter(|again| *again < cursor);
         if self.is_snapshot {
             // What lies behind the retained message was not asked for.
             self.is_snapshot = false;

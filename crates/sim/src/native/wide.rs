@@ -251,7 +251,8 @@ impl Wide {
             return Err("a gap was due, and CAUGHT_UP came".into());
         }
         part.is_replaying = false;
-        part.again = None;
+        let again = part.again.map(|again| again.max(through));
+        part.again = again.filter(|again| *again < part.run.cursor);
         part.run.cursor = part.run.cursor.max(through);
         self.settle_stage();
         Ok(())
