@@ -148,3 +148,25 @@ fn clocks_that_jump() {
         ",
     );
 }
+
+/// One that takes no appends may hang as well, with publications on their way.
+#[test]
+fn unavailable_and_hanging() {
+    check(
+        small(),
+        "
+        pub a one ack
+            append g0 a 1<0 one
+        available no
+        pump
+        time +1000
+        pump
+        time +1000
+        pump
+        time +1000
+        pump
+            e0 stalled
+            e1 stalled
+        ",
+    );
+}

@@ -313,6 +313,39 @@ fn a_scan_of_what_is_dropped() {
     );
 }
 
+/// The disk drops records before it is read for a filter's page, and others while the answer is on its way: what it had
+/// dropped when it was read is a gap, and what it has read is brought.
+#[test]
+fn a_scan_between_two_drops() {
+    check(
+        small(),
+        "
+        pub a one
+            append g0 a 1<0 one
+        pub b two
+            append g0 b 2<0 two
+        pub a three
+            append g0 a 3<1 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        scan e0 s1 p0 + after 0
+            ask scan 0..4
+        drop-below 3
+        look
+        drop-below 8
+        answer
+            e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
+        ",
+    );
+}
+
 /// All that a page of history asks the disk for is damaged, and what follows has left memory meanwhile: the page goes on
 /// behind the damage and tells it.
 #[test]

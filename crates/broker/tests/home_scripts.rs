@@ -97,6 +97,61 @@ fn pages_that_leave_out() {
     );
 }
 
+/// A subscription that drops what it lags behind with is told so although all of it has been evicted meanwhile, and the topic's
+/// newest message is still to come on its stream.
+#[test]
+fn what_is_dropped_may_be_gone() {
+    check(
+        Setup {
+            limits: Limits {
+                stream_credit_bytes: 150,
+                ..Limits::default()
+            },
+            ..Setup::default()
+        },
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        pub b 2
+        pub a 3
+            e0 message i0 3<1 3
+        pub b 4
+        time +900
+        time +900
+        pub a 5
+        pump
+        read e0 s1 i0 after 1 max 9 skip
+            e0 page s1 skipped through 4 [] through 4 caught-up
+        ",
+    );
+}
+
+/// What a home deals with behind its turn's end, it tells in the next turn, and does not rest before.
+#[test]
+fn what_was_dealt_with_is_told() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        turn
+            e0 consumed 1
+        rest
+            rests
+        read e0 s1 i0 after 0
+            e0 page s1 [] through 0 caught-up
+        rest
+            not yet
+        turn
+            e0 consumed 1 pages
+        rest
+            rests
+        ",
+    );
+}
+
 /// Trap 2: positions outlive data; empty histories, expired and forgotten topics.
 #[test]
 fn positions_outlive_data() {

@@ -182,8 +182,8 @@ impl Home {
         self.send_scan(from, &scan, gap, found, out);
     }
 
-    /// The disk has scanned. Where something of it is lost it does not say where: then all of it is a gap. What it has
-    /// dropped since the question is one too, unless a record says that it was read before.
+    /// The disk has scanned. Where something of it is lost it does not say where: then all of it is a gap. What it had
+    /// dropped when it was read is one too.
     pub(super) fn scan_from_disk(
         &mut self,
         from: Caller,

@@ -177,6 +177,16 @@ impl World {
                 self.home.finish_turn(&mut self.out);
                 return None;
             }
+            ["rest"] => {
+                return Some(
+                    if self.home.has_more() {
+                        "not yet"
+                    } else {
+                        "rests"
+                    }
+                    .into(),
+                );
+            }
             ["time", step] => {
                 self.now_ms = self
                     .now_ms
@@ -233,8 +243,13 @@ impl World {
                 let letter = self.disk.fail(code);
                 self.hear(letter)
             }
+            ["look"] => {
+                self.disk.look();
+                None
+            }
             ["answer"] => {
-                let letter = self.disk.answer(0);
+                let looked = self.disk.looked();
+                let letter = looked.or_else(|| self.disk.answer(0));
                 self.hear(letter)
             }
             ["fail-read"] => {
