@@ -149,14 +149,16 @@ impl Kernel {
     /// been raised before ([`raise_nofile_limit`]).
     ///
     /// # Errors
-    /// `QuotaExceeded` if the descriptor limit leaves no room for any connection; otherwise what the
-    /// kernel says.
+    /// `QuotaExceeded` if the descriptor limit leaves no room for any connection; `Unsupported` if the
+    /// kernel cannot wait for less than a millisecond (`epoll_pwait2(2)`, Linux 5.11); otherwise what
+    /// the kernel says.
     pub fn new(
         options: KernelOptions,
         waker: Arc<Waker>,
         handover: Handover,
     ) -> io::Result<Kernel> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        sub_millisecond_waits(&epoll)?;
         let wake_flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let token = epoll::EventData::new_u64(TOKEN_WAKE);
         epoll::add(&epoll, waker.as_fd(), token, wake_flags)?;
@@ -292,6 +294,24 @@ impl Kernel {
                 tv_nsec: 0,
             })
         })
+    }
+}
+
+/// Whether waits are as fine as timers are. `epoll_wait(2)` counts whole milliseconds, which a
+/// paced publisher would see on every message of its latencies.
+fn sub_millisecond_waits(epoll: &OwnedFd) -> io::Result<()> {
+    let at_once = Timespec::default();
+    let mut nothing = Vec::with_capacity(1);
+    match epoll::wait(
+        epoll,
+        rustix::buffer::spare_capacity(&mut nothing),
+        Some(&at_once),
+    ) {
+        Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the system call epoll_pwait2 is missing (Linux 5.11 or newer is needed) or a sandbox forbids it",
+        )),
+        _ => Ok(()),
     }
 }
 
