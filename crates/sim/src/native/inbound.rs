@@ -519,7 +519,9 @@ impl NativeClient {
         ]);
         let refuses = context.plan.disk.refuses();
         let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
-        let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && (refuses || !context.plan.lossless);
+        // Damage may have taken what was not answered, and left what followed it.
+        let is_gone = context.oracle.is_flipped || !context.plan.lossless;
+        let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && (refuses || is_gone);
         match error.reference {
             Reference::Request(request) => match self.requests.remove(&request) {
                 Some(Waiting::Publication(publication))
