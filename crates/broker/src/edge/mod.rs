@@ -22,6 +22,7 @@ mod room;
 mod slots;
 mod statistics;
 mod subscriptions;
+mod topics;
 
 pub use outbox::Written;
 pub use statistics::EdgeStatistics;
@@ -89,18 +90,6 @@ pub struct Outputs {
     pub readable: Vec<Key>,
 }
 
-/// What is on its way to one home.
-struct HomeLink {
-    /// What is answered from memory.
-    own: room::Room,
-    /// What may have to wait for a disk, by the logs' indexes.
-    logs: Box<[room::Room]>,
-    /// Pages, by the logs' indexes.
-    pages: Box<[room::Room]>,
-    /// Live bytes dealt with and not yet given back as credit.
-    credit_due: u32,
-}
-
 /// The edge role of one I/O thread.
 pub struct Edge {
     pub(crate) settings: Arc<Settings>,
@@ -131,7 +120,7 @@ pub struct Edge {
     replay_credits: BTreeMap<u32, u32>,
     recovering: policies::Recovering,
     pub(crate) tickets: Tickets,
-    topics: Vec<subscriptions::Topics>,
+    topics: Vec<topics::Topics>,
     members: ListPool,
     filters: FilterTrie<u32>,
     filter_entries: Slab<filters::FilterEntry>,
@@ -142,7 +131,7 @@ pub struct Edge {
     lags: u64,
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
-    homes: Vec<HomeLink>,
+    homes: Vec<room::HomeLink>,
     /// A log on disk that has no room for more requests since the frame that is being dealt with.
     full_log: Option<(HomeId, u16)>,
     pub(crate) mail: Mail,
@@ -199,9 +188,7 @@ impl Edge {
             replay_credits: BTreeMap::new(),
             recovering: policies::Recovering::default(),
             tickets: Tickets::default(),
-            topics: (0..homes)
-                .map(|_| subscriptions::Topics::default())
-                .collect(),
+            topics: (0..homes).map(|_| topics::Topics::default()).collect(),
             members: ListPool::default(),
             filters: FilterTrie::default(),
             filter_entries: Slab::new(),
@@ -211,7 +198,7 @@ impl Edge {
             filters_version: 0,
             named: Slab::new(),
             homes: (0..homes)
-                .map(|_| HomeLink::new(settings.logs.len()))
+                .map(|_| room::HomeLink::new(settings.logs.len()))
                 .collect(),
             full_log: None,
             mail: Mail::default(),

@@ -13,8 +13,8 @@
 //! Invariant: a frame is dealt with as a whole, so each connection may go beyond the bound of a log by one frame. Together
 //! publications of a log that go beyond it stay below [`BEYOND_BYTES_MAX`]; more are refused.
 
+use super::Edge;
 use super::slots::{NONE, Protocol, flag};
-use super::{Edge, HomeLink};
 use crate::mail::{HomeId, Lane, PartitionId, Request};
 use crate::settings::Limits;
 use std::collections::{BTreeSet, VecDeque};
@@ -60,6 +60,18 @@ impl Room {
     }
 }
 
+/// What is on its way to one home.
+pub(super) struct HomeLink {
+    /// What is answered from memory.
+    own: Room,
+    /// What may have to wait for a disk, by the logs' indexes.
+    logs: Box<[Room]>,
+    /// Pages, by the logs' indexes.
+    pages: Box<[Room]>,
+    /// Live bytes dealt with and not yet given back as credit.
+    pub credit_due: u32,
+}
+
 impl HomeLink {
     pub fn new(logs_count: usize) -> HomeLink {
         HomeLink {
@@ -91,13 +103,6 @@ impl Edge {
         let link = &self.homes[usize::from(self.settings.home_of(partition))];
         let log = usize::from(self.settings.log_number(partition));
         link.pages[log].pages_left(&self.settings.limits) > 0
-    }
-
-    /// Where a plain subscription's topic lives.
-    pub(super) fn partition_of(&self, subscription: u32) -> PartitionId {
-        let entry = &self.subscriptions[subscription];
-        let topic = self.topics[usize::from(entry.home)].get(entry.topic);
-        topic.map_or(0, |topic| topic.partition)
     }
 
     /// Whether a publication may still be sent to a partition; if not, its log does not keep up and has too much waiting.

@@ -13,7 +13,6 @@ use crate::position::Position;
 use crate::settings::LagPolicy;
 use log::RecordView;
 use std::collections::BTreeMap;
-use stdx::blocks::List;
 use stdx::chunk::Slice;
 use stdx::key::Key;
 use wire::native::ErrorCode;
@@ -95,55 +94,6 @@ impl Subscription {
         } else {
             self.cursor()
         }
-    }
-}
-
-/// A topic that this edge has interest in.
-#[derive(Default)]
-pub(crate) struct Topic {
-    /// Plain subscriptions.
-    pub subscribers: List,
-    /// The newest grant's; 0 when there was none.
-    generation: u32,
-    pub partition: PartitionId,
-    /// One more than the handle of its name, once a filter has brought it; 0 without.
-    pub named: u32,
-}
-
-const _: () = assert!(size_of::<Topic>() <= 24);
-
-/// Topics of one home, by index; grows by pages.
-#[derive(Default)]
-pub(crate) struct Topics {
-    pages: Vec<Box<[Topic]>>,
-}
-
-const PAGE: usize = 256;
-
-impl Topics {
-    /// The topic at an index that the home has given.
-    pub fn at(&mut self, index: u32) -> &mut Topic {
-        let page = index as usize / PAGE;
-        while self.pages.len() <= page {
-            self.pages
-                .push((0..PAGE).map(|_| Topic::default()).collect());
-        }
-        &mut self.pages[page][index as usize % PAGE]
-    }
-
-    /// The topic, if the index was ever given.
-    pub fn get(&self, index: u32) -> Option<&Topic> {
-        self.pages
-            .get(index as usize / PAGE)?
-            .get(index as usize % PAGE)
-    }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Topic)> {
-        self.pages
-            .iter_mut()
-            .flatten()
-            .enumerate()
-            .map(|(index, topic)| (index as u32, topic))
     }
 }
 
