@@ -120,7 +120,7 @@ impl StreamCursor {
         if let Some(positions) = read_topics(topics, self.topics.len()) {
             for (place, position) in self.topics.iter_mut().zip(positions) {
                 if *place == Place::Open {
-                    *place = Place::At(position.unwrap_or(super::events::UNKNOWN));
+                    *place = Place::At(position.unwrap_or(super::event_stream::UNKNOWN));
                 }
             }
         }

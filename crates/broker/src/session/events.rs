@@ -1,179 +1,22 @@
-//! Event streams (`text/event-stream`): one raw topic, or several topics and filters in an envelope.
+//! What the client of an event stream is told, event by event.
 //!
 //! Of a raw topic the data is the payload and `id:` the position. In an envelope the data is a JSON object that names
-//! the topic, and `id:` a composite cursor (`cursor`).
+//! the topic, and `id:` a composite cursor (`cursor`). How streams begin stands in `event_stream`.
 //! Events of ours have names that begin with `crore.`, so that `onmessage` sees messages only.
 
 use super::State;
-use super::cursor::{CURSOR_BYTES_MAX, StreamCursor};
-use super::http::{Answer, Fault, cross_origin};
 use super::json;
-use super::route;
-use crate::edge::{Beginning, Delivery, Edge, Grant, LeftOut, Protocol, Refusal, Wish, flag};
-use crate::mail::{Gap, PartitionId, Start};
+use crate::edge::{Beginning, Delivery, Edge, Grant, LeftOut, Refusal, flag};
+use crate::mail::{Gap, PartitionId};
 use crate::position::Position;
-use crate::settings::LagPolicy;
-use crate::topic::Filter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use log::RecordView;
-use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
+use wire::http::event_stream::OutgoingEvent;
 use wire::http::problem::append_json_string;
-use wire::http::request::Request;
-use wire::http::{ResponseWriter, Target};
 use wire::native::{ErrorCode, UnsubscribeCode};
 
-/// A stream in envelopes.
-pub(crate) struct Events {
-    topics: Vec<StreamTopic>,
-    cursor: StreamCursor,
-}
-
-struct StreamTopic {
-    name: Box<str>,
-    is_filter: bool,
-}
-
-/// What clients wait before they reconnect.
-const RETRY_MS: u64 = 2_000;
-
 impl Edge {
-    /// `GET /topics/...` with `Accept: text/event-stream`.
-    pub(super) fn begin_raw_stream(
-        &mut self,
-        index: u32,
-        request: &Request<'_>,
-        target: &Target<'_>,
-        topic: String,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        let start = match last_event_id(request, target)? {
-            Some(id) => Start::Since(known_position(&id)),
-            None => requested_start(target)?,
-        };
-        let policy = requested_policy(target)?;
-        self.open_stream(index, answer, flag::RAW);
-        let wish = Wish {
-            policy,
-            ..Wish::from(start)
-        };
-        self.subscribe_plain(index, &topic, 0, wish);
-        Ok(())
-    }
-
-    /// `GET /events?topic=...&topic=...`.
-    pub(super) fn begin_stream(
-        &mut self,
-        index: u32,
-        request: &Request<'_>,
-        target: &Target<'_>,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        let mut topics = Vec::new();
-        for pair in target.query_pairs() {
-            let (key, value) = pair.map_err(route::bad_target)?;
-            if key != "topic" {
-                continue;
-            }
-            let filter = Filter::parse(&value)
-                .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
-            if topics
-                .iter()
-                .any(|topic: &StreamTopic| *topic.name == *value)
-            {
-                continue;
-            }
-            topics.push(StreamTopic {
-                is_filter: !filter.is_plain(),
-                name: value.as_ref().into(),
-            });
-        }
-        if topics.is_empty() {
-            return Err(ErrorCode::TopicRequired.into());
-        }
-        let has_filters = topics.iter().any(|topic| topic.is_filter);
-        let topics_max = StreamCursor::topics_max(&self.settings, has_filters);
-        if topics.len() > topics_max {
-            return Err(Fault::new(
-                ErrorCode::TooManyTopics,
-                match topics_max {
-                    0 => "no filters in a stream: there are too many partitions".to_owned(),
-                    _ => format!("at most {topics_max} topics in such a stream"),
-                },
-            ));
-        }
-        let last_event_id = last_event_id(request, target)?;
-        if last_event_id
-            .as_ref()
-            .is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX)
-        {
-            return Err(ErrorCode::CursorTooLarge.into());
-        }
-        let start = requested_start(target)?;
-        let policy = requested_policy(target)?;
-        let kinds: Vec<bool> = topics.iter().map(|topic| topic.is_filter).collect();
-        let mut cursor = StreamCursor::new(&kinds);
-        // Until a topic's start is told, the cursor that the client came with holds for it. One that cannot be read is one
-        // that nobody knows: everything is a gap.
-        let returned = last_event_id.map(|text| {
-            cursor.read(&text, &self.settings);
-            cursor.clone()
-        });
-        self.open_stream(index, answer, 0);
-        let wanted: Vec<(Box<str>, bool)> = topics
-            .iter()
-            .map(|topic| (topic.name.clone(), topic.is_filter))
-            .collect();
-        self.set_state(index, State::Events(Events { topics, cursor }));
-        // All filters of a stream have one cursor; it is asked for with the first of them.
-        let mut since = match &returned {
-            None => Vec::new(),
-            Some(cursor) => cursor.partitions(&self.settings),
-        };
-        for (number, (name, is_filter)) in wanted.iter().enumerate() {
-            let client = number as u32;
-            if *is_filter {
-                if let Ok(filter) = Filter::parse(name) {
-                    let since = std::mem::take(&mut since);
-                    self.subscribe_filter(index, filter, client, &since, false, policy);
-                }
-                continue;
-            }
-            let start = match &returned {
-                None => start,
-                Some(cursor) => Start::Since(cursor.topic(number).unwrap_or(UNKNOWN)),
-            };
-            let wish = Wish {
-                policy,
-                ..Wish::from(start)
-            };
-            self.subscribe_plain(index, name, client, wish);
-        }
-        Ok(())
-    }
-
-    fn open_stream(&mut self, index: u32, answer: &Answer, raw: u32) {
-        let mut head = Vec::with_capacity(256);
-        let writer = ResponseWriter::new(&mut head, 200).keep_alive(false);
-        cross_origin(writer, answer)
-            .header("Content-Type", EVENT_STREAM_MEDIA_TYPE)
-            .header("Cache-Control", "no-store")
-            // Asks nginx, the most common proxy in between, not to hold the stream back.
-            .header("X-Accel-Buffering", "no")
-            .finish_head();
-        let retry = OutgoingEvent {
-            retry_ms: Some(RETRY_MS),
-            ..OutgoingEvent::default()
-        };
-        encode(&retry, &mut head);
-        self.send_private(index, &head);
-        let slot = &mut self.slots[index];
-        slot.protocol = Protocol::Events;
-        slot.set(raw);
-        self.statistics.event_streams += 1;
-        self.stamp(index);
-    }
-
     pub(super) fn events_subscribed(&mut self, index: u32, subscription: u32, grant: &Grant) {
         // A retained message stands before what is settled.
         let retained = grant.retained.clone();
@@ -336,13 +179,6 @@ impl Edge {
         });
     }
 
-    /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.
-    pub(crate) fn stream_filters_at(&mut self, index: u32, partition: PartitionId, offset: u64) {
-        if let Some(State::Events(events)) = self.state(index) {
-            events.cursor.set_partition(partition, offset);
-        }
-    }
-
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let number = self.subscription_client(subscription);
         // A log that could not be read ends the stream: the client comes back with the cursor that it has. If the stream went
@@ -496,45 +332,6 @@ impl Edge {
         out.extend_from_slice(b"}\n\n");
     }
 
-    /// Messages of this topic will be sent again from here.
-    pub(crate) fn stream_lagged(&mut self, index: u32, subscription: u32, offset: u64) {
-        let number = self.subscription_client(subscription);
-        let epoch = self.subscription_epoch(subscription);
-        self.set_stream_cursor(index, number, Position { epoch, offset });
-    }
-
-    fn set_stream_cursor(&mut self, index: u32, number: u32, position: Position) {
-        if let Some(State::Events(events)) = self.state(index) {
-            events.cursor.set_topic(number as usize, position);
-        }
-    }
-
-    /// The composite cursor, once it can be told for every topic.
-    fn stream_cursor(&self, index: u32) -> Option<String> {
-        match self
-            .states
-            .get(self.slots[index].state)
-            .map(|state| &**state)
-        {
-            Some(State::Events(events)) => events.cursor.text(),
-            _ => None,
-        }
-    }
-
-    fn stream_topic(&self, index: u32, number: u32) -> Option<Box<str>> {
-        match self
-            .states
-            .get(self.slots[index].state)
-            .map(|state| &**state)
-        {
-            Some(State::Events(events)) => events
-                .topics
-                .get(number as usize)
-                .map(|topic| topic.name.clone()),
-            _ => None,
-        }
-    }
-
     fn send_event(&mut self, index: u32, event: &str, id: Option<&str>, data: &[u8]) {
         let mut bytes = Vec::with_capacity(64 + data.len());
         let data = std::str::from_utf8(data).unwrap_or_default();
@@ -580,7 +377,7 @@ pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<
     }
 }
 
-fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
+pub(super) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
     let encoded = event.encode(out);
     debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
 }
@@ -636,63 +433,4 @@ fn id_event(id: Option<&str>) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(&event, &mut bytes);
     bytes
-}
-
-/// Belongs to no log: everything is a gap.
-pub(super) const UNKNOWN: Position = Position {
-    epoch: 0,
-    offset: 0,
-};
-
-/// A position that does not parse is one that nobody knows; the client is told so and does not hang.
-fn known_position(id: &str) -> Position {
-    id.parse().unwrap_or(UNKNOWN)
-}
-
-/// The header, or the query parameter that browsers need for the first time; an empty one counts as none.
-fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<String>, Fault> {
-    if let Some(value) = request.header("last-event-id") {
-        let value = std::str::from_utf8(value).map_err(|_| ErrorCode::MalformedUtf8)?;
-        if !value.is_empty() {
-            return Ok(Some(value.to_owned()));
-        }
-    }
-    let names = [
-        "last-event-id",
-        "Last-Event-ID",
-        "lastEventId",
-        "last_event_id",
-    ];
-    let value = route::parameter(target, &names)?;
-    Ok(value
-        .map(|value| value.into_owned())
-        .filter(|value| !value.is_empty()))
-}
-
-/// `since=`, `last=` or `snapshot`; live without them.
-fn requested_start(target: &Target<'_>) -> Result<Start, Fault> {
-    if let Some(position) = route::position(target, "since")? {
-        return Ok(Start::Since(position));
-    }
-    if let Some(count) = route::number(target, "last")? {
-        return Ok(Start::Last(count));
-    }
-    Ok(if route::switch(target, "snapshot")? {
-        Start::Snapshot
-    } else {
-        Start::Live
-    })
-}
-
-/// `policy=`: what becomes of the stream's topics when the client does not keep up; the rules say it without one.
-fn requested_policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
-    let policy = match route::parameter(target, &["policy"])?.as_deref() {
-        None => return Ok(None),
-        Some("replay") => LagPolicy::Replay,
-        Some("conflate") => LagPolicy::Conflate,
-        Some("drop") => LagPolicy::Drop,
-        Some("disconnect") => LagPolicy::Disconnect,
-        Some(_) => return Err(ErrorCode::MalformedParameter.into()),
-    };
-    Ok(Some(policy))
 }

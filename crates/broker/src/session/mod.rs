@@ -5,6 +5,7 @@
 
 mod cursor;
 mod envelope;
+mod event_stream;
 pub(crate) mod events;
 mod http;
 mod json;
@@ -34,7 +35,7 @@ pub(crate) enum State {
     /// A long poll.
     Poll(poll::Poll),
     /// An event stream of several topics.
-    Events(events::Events),
+    Events(event_stream::Events),
 }
 
 impl State {
