@@ -9,6 +9,86 @@ use broker::settings::Limits;
 use home_script::check;
 use home_support::Setup;
 
+#[test]
+fn live() {
+    check(
+        Setup::default(),
+        "
+        filter e0 s1 a/#
+            e0 filter s1 p0 through 7:0
+        pub a/b 1
+            e0 announce i0 a/b
+            e0 message i0 1<0 1
+        pub a/b 2
+            e0 message i0 2<1 2
+        pub c 3
+        filter e1 s1 +/b
+            e1 filter s1 p0 through 7:3
+        pub a/b 4
+            e0 message i0 4<2 4
+            e1 announce i0 a/b
+            e1 message i0 4<2 4
+        filter e0 s2 a/+
+            e0 filter s2 p0 through 7:4
+        pub a/b 5
+            e0 announce i0 a/b
+            e0 message i0 5<4 5
+            e1 message i0 5<4 5
+        unfilter e0 a/#
+        pub a/b 6
+            e0 message i0 6<5 6
+            e1 message i0 6<5 6
+        unfilter e0 a/+
+        pub a/b 7
+            e0 released i0
+            e1 message i0 7<6 7
+        unfilter e0 a/+
+        filter e0 s3 a/+/#/
+            e0 filter s3 MalformedFilter
+        ",
+    );
+}
+
+#[test]
+fn beside_plain_subscriptions() {
+    check(
+        Setup::default(),
+        "
+        sub e0 s1 a live
+            e0 granted s1 i0 g1 live through 0
+        pub a 1
+            e0 message i0 1<0 1
+        filter e0 s2 +
+            e0 filter s2 p0 through 7:1
+        pub a 2
+            e0 announce i0 a
+            e0 message i0 2<1 2
+        release e0 i0 g1
+        pub a 3
+            e0 message i0 3<2 3
+        sub e0 s3 a live
+            e0 granted s3 i0 g2 live through 3
+        unfilter e0 +
+        pub a 4
+            e0 message i0 4<3 4
+        release e0 i0 g2
+            e0 released i0
+        filter e0 s4 +
+            e0 filter s4 p0 through 7:4
+        pub b 5
+            e0 announce i0 b
+            e0 message i0 5<0 5
+        count
+            topics 2 records 5 retained 0 indexes 1 lagging 0
+        time +1100
+        pump
+            e0 released i0
+        count
+            topics 0 records 0 retained 0 indexes 0 lagging 0
+        ",
+    );
+}
+
 /// A position for each partition: what is behind it is read from the log, page by page, and what follows is live.
 #[test]
 fn resumes() {

@@ -17,8 +17,6 @@ pub struct TestDisk {
     floors: BTreeMap<PartitionId, u64>,
     appends: VecDeque<(u32, PartitionId, String, Slice)>,
     reads: VecDeque<(Token, PartitionId, DiskQuery)>,
-    /// What was read and is on its way.
-    looked: VecDeque<DiskLetter>,
     /// Everything of this generation is refused.
     refused: Option<u32>,
     /// Records that cannot be read any more.
@@ -60,7 +58,6 @@ impl TestDisk {
     pub fn forget_requests(&mut self) {
         self.appends.clear();
         self.reads.clear();
-        self.looked.clear();
         self.refused = None;
     }
 
@@ -109,17 +106,6 @@ impl TestDisk {
             count: (count - self.appends.len()) as u32,
             result: Err(code),
         })
-    }
-
-    /// Reads what the oldest read asks for; its answer comes later.
-    pub fn look(&mut self) {
-        let letter = self.answer(0);
-        self.looked.extend(letter);
-    }
-
-    /// What was read and not yet answered.
-    pub fn looked(&mut self) -> Option<DiskLetter> {
-        self.looked.pop_front()
     }
 
     /// Answers one of the reads that wait.

@@ -1,19 +1,22 @@
 //! A small language for a home: commands of edges in, letters out, both as text.
 
 pub mod disk;
+mod text;
 
-use crate::home_support::{EPOCH, START_MS, Setup};
-use broker::disk::{DiskLetter, DiskQuery, DiskRequest};
+use crate::home_support::{START_MS, Setup};
+use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{Home, HomeOutputs};
 use broker::mail::*;
 use broker::position::Position;
 use broker::settings::Settings;
 use disk::TestDisk;
 use log::{HeapMemory, RecordView};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::key::Key;
+use text::{disk_text, text_of};
 
 /// Runs a script: each command stands on a line of its own, the letters that it causes are indented below it. Panics
 /// with the whole text as it should be if it differs.
@@ -22,6 +25,7 @@ pub fn check(setup: Setup, script: &str) {
     let settings = setup.settings();
     let mut world = World {
         disk: TestDisk::default(),
+        looked: VecDeque::new(),
         home: Home::new(settings.clone(), 0, (1, 2)),
         settings,
         memory: HeapMemory::new(setup.memory_bytes),
@@ -58,6 +62,8 @@ pub fn check(setup: Setup, script: &str) {
 
 struct World {
     disk: TestDisk,
+    /// What the disk was asked and read, and has not answered yet.
+    looked: VecDeque<DiskLetter>,
     settings: Arc<Settings>,
     home: Home,
     memory: HeapMemory,
@@ -69,6 +75,68 @@ impl World {
     /// Runs a command; what it says beside letters comes back.
     fn run(&mut self, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some((edge, request)) = self.request(&words) {
+            self.home
+                .handle(self.now_ms, edge, request, &mut self.memory, &mut self.out);
+            return None;
+        }
+        match words[..] {
+            ["pump"] => {
+                let more = self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+                more.then(|| "more".into())
+            }
+            ["turn"] => {
+                self.home.finish_turn(&mut self.out);
+                None
+            }
+            ["rest"] => Some(
+                if self.home.has_more() {
+                    "not yet"
+                } else {
+                    "rests"
+                }
+                .into(),
+            ),
+            ["time", step] => {
+                self.now_ms = self
+                    .now_ms
+                    .checked_add_signed(step.parse().unwrap())
+                    .unwrap();
+                None
+            }
+            ["deadline"] => {
+                let deadline = self.home.next_deadline_ms();
+                Some(deadline.map_or("none".into(), |at| {
+                    format!("{:+}", at as i64 - START_MS as i64)
+                }))
+            }
+            ["count-once"] => {
+                let s = self.home.statistics();
+                Some(format!(
+                    "published {} duplicates {} fenced {} out-of-order {} mismatch {} producers {} keys {}",
+                    s.published,
+                    s.duplicates,
+                    s.refused.fenced,
+                    s.refused.out_of_order,
+                    s.refused.epoch_mismatch,
+                    s.producers,
+                    s.idempotency_keys
+                ))
+            }
+            ["count"] => {
+                let s = self.home.statistics();
+                let (topics, records, indexes) = (s.topics, s.records, s.indexes);
+                let (retained, lagging) = (s.retained, s.lagging_streams);
+                Some(format!(
+                    "topics {topics} records {records} retained {retained} indexes {indexes} lagging {lagging}"
+                ))
+            }
+            _ => self.run_disk(&words),
+        }
+    }
+
+    /// The request that a command stands for, and whose it is.
+    fn request(&self, words: &[&str]) -> Option<(EdgeId, Request)> {
         let number = |word: &str| {
             word.trim_start_matches(char::is_alphabetic)
                 .parse()
@@ -89,7 +157,7 @@ impl World {
             },
             request: 1,
         };
-        let request = match words[..] {
+        let request = match *words {
             ["sub", _, key, topic, ref start @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
                 let start = match start {
@@ -97,7 +165,7 @@ impl World {
                     ["since", position] => Start::Since(position.parse().unwrap()),
                     ["last", count] => Start::Last(number(count)),
                     ["snapshot"] => Start::Snapshot,
-                    _ => panic!("{line}"),
+                    _ => panic!("{words:?}"),
                 };
                 let topic = slice(topic);
                 Request::Subscribe {
@@ -162,70 +230,16 @@ impl World {
                     limits,
                 }
             }
-            ["filter" | "scan", ..] => filter_request(&words),
+            ["filter" | "scan", ..] => filter_request(words),
             ["unfilter", _, filter] => Request::RemoveFilter {
                 filter: slice(filter),
             },
             ["credit", _, bytes] => Request::Credit {
                 bytes: bytes.parse().unwrap(),
             },
-            ["pump"] => {
-                let more = self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
-                return more.then(|| "more".into());
-            }
-            ["turn"] => {
-                self.home.finish_turn(&mut self.out);
-                return None;
-            }
-            ["rest"] => {
-                return Some(
-                    if self.home.has_more() {
-                        "not yet"
-                    } else {
-                        "rests"
-                    }
-                    .into(),
-                );
-            }
-            ["time", step] => {
-                self.now_ms = self
-                    .now_ms
-                    .checked_add_signed(step.parse().unwrap())
-                    .unwrap();
-                return None;
-            }
-            ["deadline"] => {
-                let deadline = self.home.next_deadline_ms();
-                return Some(deadline.map_or("none".into(), |at| {
-                    format!("{:+}", at as i64 - START_MS as i64)
-                }));
-            }
-            ["count-once"] => {
-                let s = self.home.statistics();
-                return Some(format!(
-                    "published {} duplicates {} fenced {} out-of-order {} mismatch {} producers {} keys {}",
-                    s.published,
-                    s.duplicates,
-                    s.refused.fenced,
-                    s.refused.out_of_order,
-                    s.refused.epoch_mismatch,
-                    s.producers,
-                    s.idempotency_keys
-                ));
-            }
-            ["count"] => {
-                let s = self.home.statistics();
-                let (topics, records, indexes) = (s.topics, s.records, s.indexes);
-                let (retained, lagging) = (s.retained, s.lagging_streams);
-                return Some(format!(
-                    "topics {topics} records {records} retained {retained} indexes {indexes} lagging {lagging}"
-                ));
-            }
-            _ => return self.run_disk(&words),
+            _ => return None,
         };
-        self.home
-            .handle(self.now_ms, edge, request, &mut self.memory, &mut self.out);
-        None
+        Some((edge, request))
     }
 
     /// Commands of the disk.
@@ -244,11 +258,12 @@ impl World {
                 self.hear(letter)
             }
             ["look"] => {
-                self.disk.look();
+                let letter = self.disk.answer(0);
+                self.looked.extend(letter);
                 None
             }
             ["answer"] => {
-                let looked = self.disk.looked();
+                let looked = self.looked.pop_front();
                 let letter = looked.or_else(|| self.disk.answer(0));
                 self.hear(letter)
             }
@@ -294,6 +309,7 @@ impl World {
     fn restart(&mut self) {
         self.home = Home::new(self.settings.clone(), 0, (1, 2));
         self.disk.forget_requests();
+        self.looked.clear();
         let records: Vec<(u64, String, Slice)> = self
             .disk
             .records_of(0)
@@ -389,223 +405,6 @@ fn producer(word: &str) -> Option<ProducerStamp> {
 }
 
 /// `offset<prev payload`, with `!` if retained.
-fn record(record: &Slice) -> String {
-    let record = RecordView::parse(record).unwrap();
-    let payload = match std::str::from_utf8(record.payload()).unwrap() {
-        "" => "empty".into(),
-        long if long.len() > 20 => format!("{} bytes", long.len()),
-        short => short.to_string(),
-    };
-    let retained = if record.flags().has(log::Flags::RETAINED) {
-        "!"
-    } else {
-        ""
-    };
-    format!("{}<{}{retained} {payload}", record.offset(), record.prev())
-}
-
-fn records(all: &[Slice]) -> String {
-    let texts: Vec<String> = all.iter().map(record).collect();
-    format!("[{}]", texts.join(", "))
-}
-
-fn gap(gap: &Option<Gap>) -> String {
-    gap.map_or(String::new(), |gap| {
-        format!(" gap {}..{} {:?}", gap.from, gap.to, gap.reason)
-    })
-}
-
-fn flag(is: bool, name: &str) -> String {
-    if is {
-        format!(" {name}")
-    } else {
-        String::new()
-    }
-}
-
-fn text_of(letter: &Letter) -> String {
-    match letter {
-        Letter::Granted {
-            subscription,
-            index,
-            generation,
-            through,
-            replaying,
-            gap: lost,
-            retained,
-            epoch,
-            ..
-        } => {
-            assert_eq!(*epoch, EPOCH);
-            let retained = retained
-                .as_ref()
-                .map_or(String::new(), |r| format!(" retained {}", record(r)));
-            let replaying = if *replaying { "replaying" } else { "live" };
-            let lost = gap(lost);
-            format!(
-                "granted s{} i{index} g{generation} {replaying} through {through}{lost}{retained}",
-                subscription.index
-            )
-        }
-        Letter::Refused { subscription, code } => {
-            format!("refused s{} {code:?}", subscription.index)
-        }
-        Letter::FilterGranted {
-            subscription,
-            result,
-        } => {
-            let result = match result {
-                Err(code) => format!(" {code:?}"),
-                Ok(starts) => starts.iter().map(filter_start).collect(),
-            };
-            format!("filter s{}{result}", subscription.index)
-        }
-        Letter::FilterPage {
-            subscription,
-            partition,
-            after,
-            gap: lost,
-            records: page,
-            skipped,
-            through,
-            caught_up,
-        } => {
-            let skip = |skip: &Skip| format!(" skipped {}..{}", skip.from, skip.through);
-            let skipped: String = skipped.iter().map(skip).collect();
-            let named = |(name, message): &(Slice, Slice)| {
-                let name = std::str::from_utf8(name).unwrap();
-                format!("{name} {}", record(message))
-            };
-            let page: Vec<String> = page.iter().map(named).collect();
-            format!(
-                "page s{} p{partition} after {after}{} [{}]{skipped} through {through}{}",
-                subscription.index,
-                gap(lost),
-                page.join(", "),
-                flag(*caught_up, "caught-up")
-            )
-        }
-        Letter::Announce { index, topic, .. } => {
-            format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
-        }
-        Letter::Message {
-            index,
-            record: message,
-        } => format!("message i{index} {}", record(message)),
-        Letter::Released { index } => format!("released i{index}"),
-        Letter::Page {
-            subscription,
-            gap: lost,
-            skipped,
-            records: page,
-            through,
-            caught_up,
-        } => format!(
-            "page s{}{}{} {} through {through}{}",
-            subscription.index,
-            gap(lost),
-            skipped.map_or(String::new(), |through| format!(
-                " skipped through {through}"
-            )),
-            records(page),
-            flag(*caught_up, "caught-up")
-        ),
-        Letter::Described {
-            names, positions, ..
-        } => format!(
-            "described {:?} {positions:?}",
-            String::from_utf8_lossy(names)
-        ),
-        Letter::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
-        Letter::History {
-            result: Ok(page), ..
-        } => format!(
-            "history head {}{} {}{}",
-            page.head,
-            gap(&page.gap),
-            records(&page.records),
-            flag(page.more, "more")
-        ),
-        Letter::History {
-            result: Err(code), ..
-        } => format!("history {code:?}"),
-        Letter::Published {
-            result: Ok(appended),
-            ..
-        } => format!(
-            "published {}{}",
-            appended.position,
-            flag(appended.duplicate, "duplicate")
-        ),
-        Letter::Published {
-            result: Err(refusal),
-            ..
-        } => format!(
-            "published {:?}{}",
-            refusal.code,
-            refusal
-                .present
-                .map_or(String::new(), |present| format!(" present {present}"))
-        ),
-        Letter::Consumed { lane, requests, .. } => match lane {
-            Lane::Memory => format!("consumed {requests}"),
-            Lane::Disk(_) => format!("consumed {requests} of the log"),
-            Lane::Pages(_) => format!("consumed {requests} pages"),
-        },
-        Letter::Stalled { is_stalled, .. } => match is_stalled {
-            true => "stalled".into(),
-            false => "goes on".into(),
-        },
-    }
-}
-
-fn disk_text(request: &DiskRequest) -> String {
-    let text = |topic: &Slice| String::from_utf8(topic.to_vec()).unwrap();
-    match request {
-        DiskRequest::Append {
-            generation,
-            topic,
-            record: appended,
-            ..
-        } => format!("append g{generation} {} {}", text(topic), record(appended)),
-        DiskRequest::Read { query, .. } => match query {
-            DiskQuery::Page {
-                topic,
-                after,
-                through,
-                ..
-            } => format!("ask page {} {after}..{through}", text(topic)),
-            DiskQuery::PageBack {
-                topic,
-                before,
-                oldest,
-                ..
-            } => format!("ask back {} before {before} from {oldest}", text(topic)),
-            DiskQuery::Start {
-                topic,
-                through,
-                count,
-                after,
-                ..
-            } => format!(
-                "ask start {} newest {count} through {through} after {after}",
-                text(topic)
-            ),
-            DiskQuery::Scan { after, through, .. } => format!("ask scan {after}..{through}"),
-        },
-    }
-}
-
-fn filter_start(start: &FilterStart) -> String {
-    let resumed = start.resumed.map_or(String::new(), |resumed| {
-        format!(" resumed after {}{}", resumed.after, gap(&resumed.gap))
-    });
-    format!(
-        " p{} through {}:{}{resumed}",
-        start.partition, start.epoch, start.through
-    )
-}
-
 fn filter_request(words: &[&str]) -> Request {
     let number = |word: &str| {
         let digits = word.trim_start_matches(char::is_alphabetic);
