@@ -402,6 +402,40 @@ fn fencing_outlives_a_refusal() {
     );
 }
 
+/// What was on its way behind a batch that failed does not come before the batch's repetition.
+#[test]
+fn a_failed_batch_holds_what_follows() {
+    check(
+        small(),
+        "
+        pub a one ack by=p:1@1
+            append g0 a 1<0 one
+        pub a two ack by=p:2@1
+            append g0 a 2<1 two
+        pub a key by=q:1@1
+            append g0 a 3<2 key
+        fail
+            e0 published LogUnavailable
+            e0 published LogUnavailable
+        pub a three ack by=p:3@1
+            e0 published LogUnavailable
+        pub a key ack by=q:2@1
+            append g1 a 4<0 key
+        pub a one ack by=p:1@1
+            append g1 a 5<4 one
+        pub a two ack by=p:2@1
+            append g1 a 6<5 two
+        pub a three ack by=p:3@1
+            append g1 a 7<6 three
+        commit 4
+            e0 published 7:4
+            e0 published 7:5
+            e0 published 7:6
+            e0 published 7:7
+        ",
+    );
+}
+
 /// A sequence belongs to one topic, whether its record is staged, in memory or on disk only.
 #[test]
 fn a_sequence_of_two_topics() {

@@ -111,6 +111,112 @@ fn sequences() {
     );
 }
 
+/// What follows a publication that was refused for the moment is refused too, until it comes again, or something that was
+/// refused after it.
+#[test]
+fn a_refusal_holds_what_follows() {
+    check(
+        with(Limits {
+            topics_max: 1,
+            ..Limits::default()
+        }),
+        "
+        pub a 1 ack by=p:1@5
+            e0 published 7:1
+        pub b 2 ack by=p:2@5
+            e0 published TopicsFull
+        pub a 3 ack by=p:3@5
+            e0 published TopicsFull
+        pub a 4 ack by=p:4@5
+            e0 published TopicsFull
+        pub a 9 ack by=q:9@5
+            e0 published 7:2
+        pub a 1 ack by=p:1@5
+            e0 published 7:1 duplicate
+        pub b 2 ack by=p:2@5
+            e0 published TopicsFull
+        pub a 3 ack by=p:3@5
+            e0 published TopicsFull
+        pub a 3 ack by=p:3@5
+            e0 published 7:3
+        pub a 4 ack by=p:4@5
+            e0 published 7:4
+        count-once
+            published 4 duplicates 1 fenced 0 out-of-order 0 mismatch 0 producers 2 keys 0
+        ",
+    );
+}
+
+/// Who never sends again what was refused goes on: with another connection, after ten seconds, or at once with
+/// publications whose acknowledgement it does not want.
+#[test]
+fn a_refusal_does_not_hold_for_ever() {
+    check(
+        with(Limits {
+            topics_max: 1,
+            ..Limits::default()
+        }),
+        "
+        pub a 1 ack by=p:1@5
+            e0 published 7:1
+        pub b 2 by=p:2@5
+        pub b 3 by=p:3@5 refusals
+            e0 published TopicsFull
+        pub a 4 ack by=p:4@5
+            e0 published 7:2
+        pub b 5 ack by=p:5@5
+            e0 published TopicsFull
+        pub a 6 ack by=p:6@5
+            e0 published TopicsFull
+        pub a 7 ack by=p:7@6
+            e0 published 7:3
+        pub b 8 ack by=p:8@6
+            e0 published TopicsFull
+        pub a 9 ack by=p:9@5
+            e0 published ProducerFenced
+        time +9999
+        pub a 9 ack by=p:9@6
+            e0 published TopicsFull
+        time +1
+        pub a 10 ack by=p:10@6
+            e0 published 7:4
+        pub b 11 ack by=p:11@6
+            e0 published TopicsFull
+        pub a 12 by=p:12@6 refusals
+        pub a 13 ack by=p:13@6
+            e0 published TopicsFull
+        ",
+    );
+}
+
+/// A producer that the home does not know yet is held like others.
+#[test]
+fn the_first_refusal_of_a_producer() {
+    check(
+        with(Limits {
+            topics_max: 1,
+            producers_max: 1,
+            ..Limits::default()
+        }),
+        "
+        pub a 1 ack
+            e0 published 7:1
+        pub b 1 ack by=p:1@5
+            e0 published TopicsFull
+        pub a 2 ack by=p:2@5
+            e0 published TopicsFull
+        pub b 1 ack by=p:1@4
+            e0 published ProducerFenced
+        pub a 1 ack by=p:1@5
+            e0 published 7:2
+        pub a 2 ack by=p:2@5
+            e0 published 7:3
+        pub a 1 ack by=q:1@5
+            e0 published ProducersFull
+        ",
+    );
+}
+
 /// A newer connection takes a producer over, be it with a duplicate; the older one can do nothing any more.
 #[test]
 fn fencing() {

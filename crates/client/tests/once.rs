@@ -249,6 +249,40 @@ fn refused_again_and_again() {
     session.publish("t", b"y", &numbered(), true).unwrap();
 }
 
+/// Only the first of those refused together is given up: the others may have been refused because it was.
+#[test]
+fn one_is_given_up() {
+    let mut node = Node::default();
+    let mut session = Session::new(Settings::default(), 3);
+    let mut conversation = connect(&mut session, &mut node);
+    let requests: Vec<u32> = (0..3)
+        .map(|number| session.publish("t", &[number], &numbered(), true).unwrap())
+        .collect();
+    let mut now_ms = 0;
+    let mut round = |session: &mut Session, conversation: &mut Conversation, left: &[u32]| {
+        session.written(session.output().len());
+        for request in left {
+            refuse(conversation, *request);
+        }
+        hear(session, conversation, now_ms);
+        now_ms = session.next_deadline_ms().unwrap();
+        session.tick(now_ms).unwrap();
+        now_ms
+    };
+    for _ in 0..10 {
+        round(&mut session, &mut conversation, &requests);
+        assert_eq!(answers(&mut session), []);
+    }
+    for given_up in 0..2 {
+        round(&mut session, &mut conversation, &requests[given_up..]);
+        let told = answers(&mut session);
+        assert!(matches!(&told[..], [(it, Answer::Refused(_))] if *it == requests[given_up]));
+    }
+    exchange_all(&mut session, &mut conversation, &mut node, 100_000);
+    assert_eq!(payloads(&node), [[2]]);
+    assert!(matches!(answers(&mut session)[..], [(it, Answer::Published(_))] if it == requests[2]));
+}
+
 /// What is out of bounds is refused before it takes a number.
 #[test]
 fn bounds() {

@@ -19,6 +19,8 @@
 //!   longest loses its oldest ones, down to its last.
 //! - a sequence that comes again for another topic is refused: it would lose the second message without a word.
 //! - a connection that is older than the producer's owner changes nothing.
+//! - what follows a publication that was refused for the moment is refused too ([`holds`]), so that a refusal does not
+//!   make it out of order.
 //!
 //! # Publications that are not settled
 //!
@@ -26,8 +28,10 @@
 //! offset. A duplicate of it is found like any other, with an offset above the partition's settled head: the home must
 //! then let it wait, and answer it after and like the original. When a batch is refused, the home takes *all*
 //! publications that are not settled back at once, newest first ([`Dedup::take_back`]), before it looks at another
-//! request: otherwise a retry of the first would be found to be out of order behind the second.
+//! request: otherwise a retry of the first would be found to be out of order behind the second. Then it says so
+//! ([`Dedup::refused`]), so that nothing that is on its way comes before that retry.
 
+mod holds;
 mod keys;
 #[cfg(test)]
 mod model;
@@ -35,6 +39,7 @@ mod producers;
 
 use crate::mail::{Code, Publication};
 use crate::settings::Limits;
+use holds::Holds;
 use keys::Keys;
 use log::RecordView;
 use producers::{Found, Producers};
@@ -49,6 +54,7 @@ type Identity = [u64; 2];
 pub(super) struct Dedup {
     keys: Keys,
     producers: Producers,
+    holds: Holds,
     seeds: [Seed; 2],
     scratch: Vec<u8>,
 }
@@ -100,6 +106,7 @@ impl Dedup {
                 limits.producer_window_max,
                 limits.producer_window_entries_max,
             ),
+            holds: Holds::new(limits.producers_max),
             seeds: [derived(1), derived(2)],
             scratch: Vec::new(),
         }
@@ -121,16 +128,20 @@ impl Dedup {
         }
     }
 
-    /// Whether the publication is to be appended. `now_ms` are steady milliseconds. Changes nothing but the owner of
-    /// a producer whose publication is a duplicate: it has come back.
+    /// Whether the publication is to be appended. `now_ms` are steady milliseconds; `is_asked` says that somebody waits for
+    /// its acknowledgement. Changes nothing but the owner of a producer whose publication is a duplicate: it has come
+    /// back; and a producer that sends again what was refused is held no longer.
     ///
     /// # Errors
-    /// `producer_fenced`, `out_of_order`, `producers_full`.
-    pub fn check(&mut self, now_ms: u64, names: &Names) -> Result<Verdict, Code> {
-        if let Some(sequenced) = &names.producer
-            && let Found::Duplicate(offset) = self.producers.check(sequenced)?
-        {
-            return Ok(Verdict::Duplicate(offset));
+    /// `producer_fenced`, `out_of_order`, `producers_full`; the code of a refusal before this one, if the producer is held.
+    pub fn check(&mut self, now_ms: u64, names: &Names, is_asked: bool) -> Result<Verdict, Code> {
+        if let Some(sequenced) = &names.producer {
+            if let Found::Duplicate(offset) = self.producers.check(sequenced)? {
+                return Ok(Verdict::Duplicate(offset));
+            }
+            if is_asked {
+                self.holds.check(now_ms, sequenced)?;
+            }
         }
         let known = names.key.and_then(|key| self.keys.find(now_ms, key));
         Ok(known.map_or(Verdict::New, Verdict::Duplicate))
@@ -143,6 +154,16 @@ impl Dedup {
         }
         if let Some(key) = names.key {
             self.keys.note(now_ms, key, offset);
+        }
+    }
+
+    /// A publication whose publisher waits for an acknowledgement was refused: if only for the moment, what follows it is
+    /// held.
+    pub fn refused(&mut self, now_ms: u64, names: &Names, code: Code) {
+        if let Some(sequenced) = &names.producer
+            && code.temporary()
+        {
+            self.holds.refused(now_ms, sequenced, code);
         }
     }
 
@@ -184,10 +205,14 @@ impl Dedup {
     }
 
     /// The newest publication of its partition has been refused by the disk: it was never appended. See the module for
-    /// the order of calls.
-    pub fn take_back(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) {
-        let names = self.names_of_record(partition, topic, record);
+    /// the order of calls. What it is called comes back, of its producer's newest connection.
+    pub fn take_back(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) -> Names {
+        let mut names = self.names_of_record(partition, topic, record);
         self.take_back_names(&names, record.offset());
+        if let Some(sequenced) = &mut names.producer {
+            sequenced.connection = self.producers.owner(sequenced.producer);
+        }
+        names
     }
 
     /// Records of a partition up to an offset are gone, from the disk if the log is on one. Costs what is forgotten.
@@ -212,7 +237,9 @@ impl Dedup {
 
     /// Memory of all of it.
     pub fn allocated_bytes(&self) -> usize {
-        self.keys.allocated_bytes() + self.producers.allocated_bytes()
+        self.keys.allocated_bytes()
+            + self.producers.allocated_bytes()
+            + self.holds.allocated_bytes()
     }
 
     fn take_back_names(&mut self, names: &Names, offset: u64) {

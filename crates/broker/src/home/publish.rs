@@ -5,7 +5,7 @@
 //!
 //! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged lies in the log.
 
-use super::dedup::Verdict;
+use super::dedup::{Names, Verdict};
 use super::partitions::HomePartition;
 use super::topics::NONE;
 use super::{Caller, Home, HomeOutputs};
@@ -83,7 +83,7 @@ impl Home {
         }
     }
 
-    /// Appends or stages a publication, unless that has been done before.
+    /// Looks at the epoch, then appends or stages a publication; what is refused for the moment holds what follows it.
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn place(
         &mut self,
@@ -112,8 +112,43 @@ impl Home {
             });
         }
         let names = self.dedup.names_of(local, publication);
+        let is_asked = is_asked(reply);
+        let placed = self.place_named(
+            now_ms,
+            from,
+            local,
+            rule,
+            reply,
+            publication,
+            (&names, is_asked),
+            memory,
+            out,
+        );
+        if let Err(code) = placed
+            && is_asked
+        {
+            self.dedup.refused(self.steady.ms, &names, code);
+        }
+        Ok(placed?)
+    }
+
+    /// Appends or stages a publication of the present epoch, unless that has been done before.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn place_named(
+        &mut self,
+        now_ms: u64,
+        from: Caller,
+        local: u32,
+        rule: u16,
+        reply: Option<Reply>,
+        publication: &Publication,
+        (names, is_asked): (&Names, bool),
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) -> Result<Outcome, Code> {
+        let head = self.partitions[local as usize].log.head();
         if !names.is_empty()
-            && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, &names)?
+            && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, names, is_asked)?
         {
             if offset > head {
                 self.wait_for_staged(local, offset, from, reply)?;
@@ -134,7 +169,7 @@ impl Home {
             }
         };
         if !names.is_empty() {
-            self.dedup.note(self.steady.ms, local, &names, offset);
+            self.dedup.note(self.steady.ms, local, names, offset);
         }
         Ok(outcome)
     }
@@ -439,6 +474,11 @@ impl Checked<'_> {
             payload: &publication.payload,
         }
     }
+}
+
+/// Whether somebody waits for the acknowledgement.
+pub(super) fn is_asked(reply: Option<Reply>) -> bool {
+    reply.is_some_and(|reply| reply.request != Reply::REFUSALS_ONLY)
 }
 
 /// What a publisher is told.

@@ -5,7 +5,7 @@
 //! had are never given again; so the `prev` of a record that is committed never names one that was refused. A topic with
 //! staged records is not forgotten, so that the topic id in them stays right.
 
-use super::publish::{Checked, Placed, code_of};
+use super::publish::{Checked, Placed, code_of, is_asked};
 use super::stall::Silence;
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskRequest;
@@ -65,6 +65,14 @@ pub(super) struct StagedTopic {
     last: u64,
     /// Bytes of the topic's retained message when all is committed.
     retained_bytes: u64,
+}
+
+impl Staged {
+    /// Whether somebody waits for its acknowledgement, or for that of a repetition.
+    fn is_asked(&self) -> bool {
+        let mut replies = self.repeated.iter().map(|(_, reply)| *reply);
+        is_asked(self.reply) || replies.any(is_asked)
+    }
 }
 
 impl Default for Staging {
@@ -364,7 +372,10 @@ impl Home {
         for staged in staged.iter().rev() {
             if let Some(view) = RecordView::parse(&staged.record) {
                 let name = self.interests.topics.name(staged.topic);
-                self.dedup.take_back(staged.local, name, &view);
+                let names = self.dedup.take_back(staged.local, name, &view);
+                if staged.is_asked() {
+                    self.dedup.refused(self.steady.ms, &names, code);
+                }
             }
         }
         for staged in staged {

@@ -5,8 +5,8 @@
 //! log once, whatever became of the connections.
 //!
 //! What is refused for the moment is sent again too, a bounded number of times, and keeps its place: nothing new with an
-//! [`Once`] is sent until then, and nothing again before all that was on its way has been answered. What the server
-//! takes in spite of a refusal before it cannot be overtaken any more: the repetition is then `out_of_order`, and told.
+//! [`Once`] is sent until then, and nothing again before all that was on its way has been answered. The server refuses what
+//! follows a refusal, so only the first of those refused together is given up: the others may have been refused for its sake.
 
 use std::collections::VecDeque;
 
@@ -32,6 +32,8 @@ pub(super) struct Publications {
     kept_bytes: usize,
     /// Something was refused for the moment, and is to be sent again at this time.
     retry_at_ms: Option<u64>,
+    /// One was given up since then.
+    has_given_up: bool,
 }
 
 #[derive(Debug)]
@@ -54,17 +56,23 @@ impl Publications {
             kept: VecDeque::new(),
             kept_bytes: 0,
             retry_at_ms: None,
+            has_given_up: false,
         }
     }
 
     /// A publication was refused for the moment. Whether it is to be sent again; if not, its refusal is the answer.
     pub(super) fn put_off(&mut self, request: u32, now_ms: u64) -> bool {
+        let is_first = self.retry_at_ms.is_none() && !self.has_given_up;
         let found = self.kept.iter_mut().find(|kept| kept.request == request);
-        let Some(kept) = found.filter(|kept| kept.refusals < REFUSALS_MAX) else {
+        let Some(kept) = found else {
             return false;
         };
+        if is_first && kept.refusals >= REFUSALS_MAX {
+            self.has_given_up = true;
+            return false;
+        }
         let delay_ms = (DELAY_MS << kept.refusals).min(DELAY_MS_MAX);
-        kept.refusals += 1;
+        kept.refusals = (kept.refusals + 1).min(REFUSALS_MAX);
         kept.is_refused = true;
         self.retry_at_ms = self.retry_at_ms.max(Some(now_ms + delay_ms));
         true
@@ -164,6 +172,7 @@ impl Session {
     /// Sends again what the connection before left unanswered, or what was refused.
     pub(super) fn publish_again(&mut self) {
         self.publications.retry_at_ms = None;
+        self.publications.has_given_up = false;
         let mut kept = std::mem::take(&mut self.publications.kept);
         for publication in &mut kept {
             publication.is_refused = false;

@@ -519,9 +519,9 @@ impl NativeClient {
         ]);
         let refuses = context.plan.disk.refuses();
         let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
-        // Damage may have taken what was not answered, and left what followed it.
+        // Retention may have dropped what was not answered, and damage taken it and left what followed it.
         let is_gone = context.oracle.is_flipped || !context.plan.lossless;
-        let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && (refuses || is_gone);
+        let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && is_gone;
         match error.reference {
             Reference::Request(request) => match self.requests.remove(&request) {
                 Some(Waiting::Publication(publication))

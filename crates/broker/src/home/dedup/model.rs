@@ -235,7 +235,7 @@ proptest! {
                     // No two have been idle for equally long.
                     naive.now_ms += 1;
                     let names = dedup.names_of(partition, &publication(&op));
-                    let verdict = dedup.check(naive.now_ms, &names);
+                    let verdict = dedup.check(naive.now_ms, &names, true);
                     prop_assert_eq!(verdict, naive.check(partition, &op), "{:?}", op);
                     if verdict == Ok(Verdict::New) {
                         let offset = naive.note(partition, &op);

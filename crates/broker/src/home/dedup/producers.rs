@@ -251,6 +251,12 @@ impl Producers {
         }
     }
 
+    /// The connection that may publish as a producer.
+    pub fn owner(&self, id: Identity) -> u64 {
+        let known = self.find(id).and_then(|number| self.producers.get(number));
+        known.map_or(0, |producer| producer.owner)
+    }
+
     /// Publications of a partition up to this offset have no record any more.
     pub fn evicted(&mut self, partition: u32, through: u64) {
         while let Some(&(_, offset, number)) = self
