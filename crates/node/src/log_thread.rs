@@ -4,6 +4,7 @@
 
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
+use crate::memory::MemfdMemory;
 use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
@@ -140,8 +141,10 @@ pub(crate) fn open(
         .collect();
     let notices = notices_of(&configured.name, &recovered);
     worker.note_start(recovered.torn_bytes, recovered.damages.len() as u64);
+    let mut memory = MemfdMemory::default();
     let restorations =
-        Restoration::read(worker.store_mut(), &recovered, settings, log).map_err(LogError::Read)?;
+        Restoration::read(worker.store_mut(), &recovered, settings, log, &mut memory)
+            .map_err(LogError::Read)?;
     Ok(OpenLog {
         log,
         worker,

@@ -8,7 +8,7 @@ use broker::mail::{Code, PartitionId};
 use broker::settings::Settings;
 use log::Memory;
 use log::store::{Disk, OnceWindow, Recovered, SegmentOnce, Store, StoreError};
-use stdx::chunk::Slice;
+use stdx::chunk::{ChunkWriter, Slice};
 
 /// What one home has to know of one log.
 #[derive(Debug)]
@@ -22,6 +22,39 @@ pub struct Restoration {
     recent: Vec<(PartitionId, Box<[u8]>, Slice)>,
     /// What publications are called.
     window: FoundWindow,
+}
+
+/// Bytes of records of one home that share a chunk. As a home takes the records over chunk after chunk goes back to the
+/// system, so that a start needs hardly more memory than what it fills; record by record in the allocator it needed
+/// twice as much, and kept it.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// Copies of records on their way from a store into a home.
+struct Copies<'a> {
+    memory: &'a mut dyn Memory,
+    /// The chunk that each home's records go to.
+    chunks: Vec<Option<ChunkWriter>>,
+}
+
+impl Copies<'_> {
+    fn copy(&mut self, home: usize, bytes: &[u8]) -> Slice {
+        let chunk = &mut self.chunks[home];
+        if let Some(copied) = chunk.as_mut().and_then(|chunk| chunk.append(&[bytes])) {
+            return copied;
+        }
+        // What is large, or finds no such memory, has an allocation of its own.
+        let larger = bytes.len() > CHUNK_BYTES / 4;
+        if !larger && let Ok((mut next, id)) = self.memory.allocate(CHUNK_BYTES) {
+            // Nothing but the slices has to keep it.
+            self.memory.release(id);
+            let copied = next.append(&[bytes]);
+            *chunk = Some(next);
+            if let Some(copied) = copied {
+                return copied;
+            }
+        }
+        Slice::copy_of(bytes)
+    }
 }
 
 /// Divides what publications of a log are called over the homes.
@@ -74,7 +107,8 @@ impl OnceWindow for Windows<'_> {
 }
 
 impl Restoration {
-    /// Reads what the homes have to know of a log that was just opened; one for each home.
+    /// Reads what the homes have to know of a log that was just opened; one for each home. Recent records, at most
+    /// `cache_bytes` of the log, lie in chunks from `memory` until the homes have taken them over.
     ///
     /// # Errors
     /// The disk could not be read.
@@ -83,6 +117,7 @@ impl Restoration {
         recovered: &Recovered,
         settings: &Settings,
         log: u16,
+        memory: &mut dyn Memory,
     ) -> Result<Vec<Restoration>, StoreError> {
         let mut homes: Vec<Restoration> = (0..settings.homes_count)
             .map(|_| Restoration {
@@ -113,9 +148,13 @@ impl Restoration {
             let record = Slice::copy_of(record.bytes());
             homes[home].retained.push((partition, name.into(), record));
         })?;
+        let mut copies = Copies {
+            memory,
+            chunks: homes.iter().map(|_| None).collect(),
+        };
         store.recent(log.cache_bytes, &mut |number, name, record| {
             let (partition, home) = place(number);
-            let record = Slice::copy_of(record.bytes());
+            let record = copies.copy(home, record.bytes());
             homes[home].recent.push((partition, name.into(), record));
         })?;
         store.once(&mut Windows {

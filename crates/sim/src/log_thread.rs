@@ -5,9 +5,9 @@ use crate::mutation::Saboteur;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{FoundWindow, Home, HomeOutputs};
 use broker::settings::{LogSettings, OlderEpoch, Settings};
-use log::Memory;
 use log::store::hostile::{HostileDisk, HostileFile, proven_bytes};
 use log::store::{Disk, DiskError, Recovered, Store, StoreSettings};
+use log::{HeapMemory, Memory};
 use node::logs::{LogTime, LogWorker};
 use node::restore::Restoration;
 use std::cell::RefCell;
@@ -193,7 +193,13 @@ impl LogThread {
                 .and_then(|(store, recovered)| {
                     let mut worker = LogWorker::new(store, settings, self.index);
                     let store = worker.store_mut();
-                    let found = Restoration::read(store, &recovered, settings, self.index);
+                    let found = Restoration::read(
+                        store,
+                        &recovered,
+                        settings,
+                        self.index,
+                        &mut HeapMemory::new(usize::MAX),
+                    );
                     let found = found.map_err(|error| error.to_string())?;
                     Ok((worker, found, recovered))
                 });
