@@ -2,10 +2,12 @@
 //! takes, and with a cursor of its own for each topic.
 
 mod act;
+mod answers;
 mod inbound;
 mod once;
 mod plain;
 mod policies;
+mod subscribed;
 mod ticket;
 mod wide;
 
