@@ -1,13 +1,17 @@
 //! Clients of the HTTP protocols: one that publishes and reads history, one that long-polls, and one that follows an
 //! event stream and comes back with its last event id.
 
+mod filters;
+mod requests;
 mod stream;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
-use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, Source};
+use crate::covering::Covering;
+use crate::oracle::{Hole, Oracle, Run, Source};
 use crate::plan::{Plan, draw_policy};
 use broker::settings::LagPolicy;
 use serde_json::Value;
+use std::collections::VecDeque;
 use stdx::prng::Prng;
 use wire::codec::Step;
 use wire::http::event_stream::EventStreamDecoder;
@@ -28,7 +32,7 @@ enum Kind {
 }
 
 enum Asked {
-    Publish(Vec<usize>),
+    Publish(requests::Publishing),
     History { since: Option<u64> },
     Poll,
     Stream,
@@ -48,6 +52,14 @@ pub struct HttpClient {
     /// One for each topic followed, in the request's order.
     runs: Vec<Run>,
     has_begun: Vec<bool>,
+    /// What filters of the stream have brought.
+    covering: Option<Covering>,
+    /// Chance that publications of a request have keys.
+    once: f64,
+    /// Decides which; apart from the client's other doings.
+    names: Prng,
+    /// Publications with keys that were not answered.
+    repeats: VecDeque<requests::Publishing>,
 }
 
 const EVENT_BYTES_MAX: usize = 4 << 20;
@@ -81,10 +93,51 @@ impl HttpClient {
             is_streaming: false,
             decoder: EventStreamDecoder::new(EVENT_BYTES_MAX),
             last_event_id: String::new(),
+            covering: None,
+            once: 0.0,
+            names: Prng::new(plan.seed ^ id as u64),
+            repeats: VecDeque::new(),
+        }
+    }
+
+    /// One that publishes under keys.
+    pub fn naming(id: usize, plan: &Plan, random: &mut Prng) -> HttpClient {
+        HttpClient {
+            kind: Kind::Requests,
+            runs: Vec::new(),
+            has_begun: Vec::new(),
+            once: [0.5, 1.0][random.below(2) as usize],
+            ..HttpClient::new(id, plan, random)
+        }
+    }
+
+    /// One that follows filters by an event stream, and topics that none of them covers.
+    pub fn covering(id: usize, plan: &Plan, random: &mut Prng) -> HttpClient {
+        let mut filters: Vec<usize> = (0..plan.filters.len()).collect();
+        random.shuffle(&mut filters);
+        filters.truncate(random.between(1, 3) as usize);
+        let covering = Covering::new(id, filters, plan);
+        let is_apart = |topic: &usize| !covering.covers(plan, *topic);
+        let topics = (0..plan.topics.len()).filter(is_apart);
+        let topics = topics.take(random.below(3) as usize);
+        let runs: Vec<Run> = topics
+            .map(|topic| Run {
+                client: id,
+                topic,
+                ..Run::default()
+            })
+            .collect();
+        HttpClient {
+            kind: Kind::Envelope,
+            has_begun: vec![false; runs.len()],
+            runs,
+            covering: Some(covering),
+            ..HttpClient::new(id, plan, random)
         }
     }
 
     fn lost(&mut self, context: &mut Context<'_>) {
+        self.keep_unanswered();
         self.asked = None;
         self.is_streaming = false;
         self.scan = HeadScan::new();
@@ -124,58 +177,6 @@ impl HttpClient {
             Kind::Requests => {}
             Kind::Polls => self.poll(context),
             Kind::Raw | Kind::Envelope => self.follow(context),
-        }
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
-        let name = &context.plan.topics[topic];
-        let padding = crate::native::draw_padding(&mut self.peer.random, context.plan);
-        match self.peer.random.below(4) {
-            0 | 1 => {
-                let (id, payload) = context.oracle.publication(context.plan, topic, padding);
-                let head = format!("POST /topics/{name} HTTP/1.1\r\n");
-                self.request(context, &head, &payload, Asked::Publish(vec![id]));
-            }
-            2 => {
-                let mut items = Vec::new();
-                let mut ids = Vec::new();
-                for _ in 0..1 + self.peer.random.below(4) {
-                    let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
-                    let (id, payload) = context.oracle.publication(context.plan, topic, padding);
-                    let text = String::from_utf8_lossy(&payload).into_owned();
-                    items.push(
-                        serde_json::json!({"topic": context.plan.topics[topic], "data": text}),
-                    );
-                    ids.push(id);
-                }
-                let body = Value::Array(items).to_string();
-                self.request(
-                    context,
-                    "POST /publish HTTP/1.1\r\n",
-                    body.as_bytes(),
-                    Asked::Publish(ids),
-                );
-            }
-            _ => {
-                let floor = context.oracle.floor(context.plan.partition(topic));
-                let since = self
-                    .peer
-                    .random
-                    .chance(0.5)
-                    .then(|| self.peer.random.between(0, floor));
-                let epoch = context.oracle.present_epoch(context.plan.partition(topic));
-                let query = since.map_or(String::new(), |since| format!("&since={epoch}:{since}"));
-                let head = format!("GET /topics/{name}?limit=5{query} HTTP/1.1\r\n");
-                let run = Run {
-                    topic,
-                    epoch,
-                    client: self.peer.id,
-                    ..Run::default()
-                };
-                self.runs = vec![run];
-                self.request(context, &head, &[], Asked::History { since });
-            }
         }
     }
 
@@ -269,7 +270,9 @@ impl HttpClient {
             context.oracle.fail(id, format!("{status}: {body}"));
         }
         match asked {
-            Asked::Publish(ids) => self.on_published(context, &ids, status, &body),
+            Asked::Publish(publishing) => {
+                self.on_published(context, &publishing, status, &body);
+            }
             Asked::History { since } if status == 200 => {
                 (self.runs[0].from, self.runs[0].cursor) = (since.unwrap_or(0), since.unwrap_or(0));
                 self.has_begun = vec![since.is_some()];
@@ -280,59 +283,6 @@ impl HttpClient {
             _ => {}
         }
         keeps_alive
-    }
-
-    fn on_published(
-        &mut self,
-        context: &mut Context<'_>,
-        ids: &[usize],
-        status: u16,
-        body: &Value,
-    ) {
-        let id = self.peer.id;
-        let source = self.peer.source();
-        let results: Vec<&Value> = match body["results"].as_array() {
-            Some(results) => results.iter().collect(),
-            None => vec![body],
-        };
-        if status >= 400 {
-            for publication in ids {
-                context
-                    .oracle
-                    .refused(context.plan, source, *publication, refusal(body));
-            }
-            return;
-        }
-        if results.len() != ids.len() {
-            return context.oracle.fail(
-                id,
-                format!("{} results for {} messages", results.len(), ids.len()),
-            );
-        }
-        for (publication, result) in ids.iter().zip(results) {
-            match result["offset"].as_u64() {
-                Some(offset) => {
-                    let epoch = result["epoch"].as_str().and_then(|text| text.parse().ok());
-                    let told = Acknowledged {
-                        epoch: epoch.unwrap_or(0),
-                        offset,
-                        is_duplicate: result["duplicate"] == true,
-                    };
-                    context
-                        .oracle
-                        .acknowledged(context.plan, source, *publication, told);
-                }
-                None if !context.plan.lossless
-                    || (is_unavailable(&result["error"]) && context.plan.disk.refuses()) =>
-                {
-                    let refusal = refusal(&result["error"]);
-                    context
-                        .oracle
-                        .refused(context.plan, source, *publication, refusal);
-                }
-                None => context.oracle.fail(id, format!("refused: {result}")),
-            }
-        }
     }
 
     /// A page of history or of a long poll: what follows the run's cursor.
@@ -440,6 +390,7 @@ fn hole_of(value: &Value, told_at: u64) -> Option<Hole> {
         "evicted" => 0,
         "unknown_epoch" => 1,
         "beyond_head" => 2,
+        "damaged" => 4,
         _ => 3,
     };
     Some(Hole {
@@ -452,13 +403,6 @@ fn hole_of(value: &Value, told_at: u64) -> Option<Hole> {
 
 fn is_unavailable(error: &Value) -> bool {
     error["code"] == "log_unavailable" || error["code"] == "log_full"
-}
-
-fn refusal(error: &Value) -> Refusal {
-    match is_unavailable(error) {
-        true => Refusal::UntilCrash,
-        false => Refusal::Final,
-    }
 }
 
 fn short(value: &Value) -> String {
@@ -523,6 +467,10 @@ impl Client for HttpClient {
                 .is_past_marker(run)
                 .map_err(|text| format!("{:?} of topic {} {text}", self.kind, run.topic))?;
         }
+        if let Some(covering) = &self.covering {
+            let result = covering.is_past_markers(oracle);
+            result.map_err(|text| format!("a stream of filters, {text}"))?;
+        }
         Ok(())
     }
 
@@ -531,6 +479,9 @@ impl Client for HttpClient {
             for run in std::mem::take(&mut self.runs) {
                 oracle.keep_run(run);
             }
+        }
+        if let Some(covering) = &mut self.covering {
+            covering.finish(oracle);
         }
     }
 }

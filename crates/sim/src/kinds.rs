@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::http::HttpClient;
 use crate::native::NativeClient;
-use crate::plan::Plan;
+use crate::plan::{Beside, Plan};
 use crate::resumer::Resumer;
 use stdx::prng::Prng;
 
@@ -14,4 +14,17 @@ pub fn draw(id: usize, plan: &Plan, random: &mut Prng) -> Box<dyn Client> {
         6 | 7 => Box::new(Resumer::new(id, plan, random)),
         _ => Box::new(HttpClient::new(id, plan, random)),
     }
+}
+
+/// The clients beside the others, with the numbers from `first`.
+pub fn draw_beside(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
+    let mut random = Prng::new(plan.seed ^ 0xbe51_de00);
+    let draw = |(id, kind): (usize, &Beside)| -> Box<dyn Client> {
+        match kind {
+            Beside::Stream => Box::new(HttpClient::covering(id, plan, &mut random)),
+            Beside::Keys => Box::new(HttpClient::naming(id, plan, &mut random)),
+            Beside::Session => Box::new(Resumer::covering(id, plan, &mut random)),
+        }
+    };
+    (first..).zip(&plan.beside).map(draw).collect()
 }

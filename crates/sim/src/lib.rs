@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod covering;
 pub mod disks;
 pub mod faults;
 pub mod http;

@@ -61,11 +61,15 @@ pub enum Mutation {
     DropProducers,
     /// A resume ticket says more than was written to the client.
     TicketAhead,
+    /// The id of an event stream over filters says more than was written.
+    IdAhead,
+    /// A publication loses the key by which a repeat of it is known.
+    DropKeys,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 25] = [
+    pub const ALL: [Mutation; 27] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -91,12 +95,14 @@ impl Mutation {
         Mutation::ReuseOffsets,
         Mutation::DropProducers,
         Mutation::TicketAhead,
+        Mutation::IdAhead,
+        Mutation::DropKeys,
     ];
 
     /// Whether it takes a log on disk.
     pub fn needs_disk(self) -> bool {
         let place = Mutation::ALL.iter().position(|other| *other == self);
-        place.is_some_and(|place| place >= 14) && self != Mutation::TicketAhead
+        place.is_some_and(|place| (14..24).contains(&place))
     }
 
     /// Whether it shows after a restart only.
@@ -150,6 +156,9 @@ impl Saboteur {
             self.strikes += 1;
             let from = self.random.below(bytes.len() as u64 - 4) as usize;
             bytes.drain(from..from + 4);
+        }
+        if self.mutation == Some(Mutation::IdAhead) && self.random.chance(CHANCE) {
+            self.strikes += u32::from(raise_id(&mut bytes));
         }
         bytes
     }
@@ -293,6 +302,16 @@ impl Saboteur {
                 }
             }
         }
+        if self.mutation == Some(Mutation::DropKeys) {
+            for request in &mut requests {
+                if let Request::Publish { publication, .. } = request
+                    && !publication.idempotency_key.is_empty()
+                    && self.strikes()
+                {
+                    publication.idempotency_key = Slice::empty();
+                }
+            }
+        }
         if self.mutation == Some(Mutation::AckWithoutAppend) {
             for request in &mut requests {
                 // Of a publish only the acknowledgement is left: it goes to another topic's name in the same partition.
@@ -399,6 +418,18 @@ impl Saboteur {
         }
         kept
     }
+}
+
+/// Raises the last offset of an id that has positions for filters (`docs/formats.md`), if one is there from end to end.
+fn raise_id(bytes: &mut [u8]) -> bool {
+    let lines = bytes.split_mut(|byte| *byte == b'\n');
+    let mut ids = lines.filter(|line| line.starts_with(b"id: ") && line.contains(&b'/'));
+    let Some(last) = ids.next().and_then(|id| id.last_mut()) else {
+        return false;
+    };
+    let rises = (b'0'..=b'8').contains(last);
+    *last += u8::from(rises);
+    rises
 }
 
 /// The record with another `prev`: too high, as if something were missing, or too low, as if nothing could be.

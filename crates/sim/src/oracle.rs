@@ -100,6 +100,11 @@ impl Publication {
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
+
+    /// Its bytes.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
 }
 
 /// What went wrong first.
@@ -146,6 +151,10 @@ pub struct Oracle {
     pub holes: u64,
     /// Acknowledgements of what the log had already.
     pub duplicates: u64,
+    /// Of those, over HTTP.
+    pub duplicates_over_http: u64,
+    /// Event streams over filters that came back with an id.
+    pub streams_resumed: u64,
     /// Bits of a disk were flipped: acknowledged records may be gone, if that is said.
     pub is_flipped: bool,
 }

@@ -27,6 +27,17 @@ pub enum Scale {
     Big,
 }
 
+/// A kind of client that came later. They are drawn apart, so that worlds without them stay what they were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beside {
+    /// An event stream over filters.
+    Stream,
+    /// Publishing over HTTP under keys.
+    Keys,
+    /// The session of crate `client` with filters.
+    Session,
+}
+
 /// One world.
 pub struct Plan {
     /// Where it comes from.
@@ -39,6 +50,8 @@ pub struct Plan {
     pub filters: Vec<String>,
     /// Clients of all kinds.
     pub clients: usize,
+    /// Clients beside them, in some worlds.
+    pub beside: Vec<Beside>,
     /// How long clients act and faults last, in virtual milliseconds.
     pub active_ms: u64,
     /// Mean time between a client's actions.
@@ -114,6 +127,8 @@ impl Plan {
         }
         let once = match mutation {
             Some(Mutation::DropProducers) => 1.0,
+            // Over HTTP alone.
+            Some(Mutation::DropKeys) => 0.0,
             _ => [0.0, 0.3, 1.0][random.below(3) as usize],
         };
         let memory_is_short = !lossless && random.chance(0.3);
@@ -131,6 +146,7 @@ impl Plan {
             } else {
                 random.between(2, 9) as usize
             },
+            beside: draw_beside(seed, big, mutation),
             active_ms,
             pace_ms: if big {
                 700
@@ -355,6 +371,23 @@ fn draw_settings(
         node_name: "sim".into(),
         allowed_origins: vec!["*".into()],
     }
+}
+
+/// Clients beside the others: none in three of five worlds, which are what they were before there were such clients.
+fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> {
+    let mut random = Prng::new(seed ^ 0x000b_e51d);
+    let kinds = match mutation {
+        None if matches!(seed % 5, 1 | 4) => &[Beside::Stream, Beside::Keys, Beside::Session][..],
+        Some(Mutation::IdAhead) => &[Beside::Stream],
+        Some(Mutation::DropKeys) => &[Beside::Keys],
+        _ => return Vec::new(),
+    };
+    let count = match big {
+        true => random.between(50, 150),
+        false => random.between(1, 3),
+    };
+    let kind = |_| kinds[random.below(kinds.len() as u64) as usize];
+    (0..count).map(kind).collect()
 }
 
 /// Any policy.

@@ -1,7 +1,10 @@
 //! The session of crate `client` as a simulated client: what it reports (complete, gap, skipped) is held against the
 //! reference model.
 
+mod filters;
+
 use crate::client::{Client, Context, Fortune, Peer, Phase};
+use crate::covering::Covering;
 use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, SKIPPED, Source, check_skip};
 use crate::plan::Plan;
 use client::session::{
@@ -17,6 +20,9 @@ pub struct Resumer {
     session: Session,
     runs: BTreeMap<SubscriptionId, (Run, bool)>,
     requests: BTreeMap<u32, usize>,
+    /// It subscribes to filters, too.
+    is_covering: bool,
+    filters: BTreeMap<SubscriptionId, Covering>,
 }
 
 impl Resumer {
@@ -31,6 +37,16 @@ impl Resumer {
             peer: Peer::new(id, plan, random),
             runs: BTreeMap::new(),
             requests: BTreeMap::new(),
+            is_covering: false,
+            filters: BTreeMap::new(),
+        }
+    }
+
+    /// One that subscribes to filters, too.
+    pub fn covering(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
+        Resumer {
+            is_covering: true,
+            ..Resumer::new(id, plan, random)
         }
     }
 
@@ -41,6 +57,10 @@ impl Resumer {
     }
 
     fn act(&mut self, context: &mut Context<'_>) {
+        if self.is_covering && self.peer.random.chance(0.4) {
+            self.act_on_filters(context);
+            return self.peer.suffer(context);
+        }
         let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
         let name = &context.plan.topics[topic];
         match self.peer.random.below(10) {
@@ -105,8 +125,11 @@ impl Resumer {
                 text.truncate(200);
                 text
             });
-            self.on_event(context, event);
+            if let Some(event) = self.on_filter_event(context, event) {
+                self.on_event(context, event);
+            }
         }
+        self.settle_filters(context);
         while let Some((request, answer)) = self.session.take_answer() {
             let Some(id) = self.requests.remove(&request) else {
                 context
@@ -359,12 +382,19 @@ impl Client for Resumer {
                 .is_past_marker(run)
                 .map_err(|text| format!("{id:?} {text}"))?;
         }
+        for (id, covering) in &self.filters {
+            let result = covering.is_past_markers(oracle);
+            result.map_err(|text| format!("{id:?}, a filter, {text}"))?;
+        }
         Ok(())
     }
 
     fn finish(&mut self, oracle: &mut Oracle) {
         for (_, (run, _)) in std::mem::take(&mut self.runs) {
             oracle.keep_run(run);
+        }
+        for (_, mut covering) in std::mem::take(&mut self.filters) {
+            covering.finish(oracle);
         }
     }
 }

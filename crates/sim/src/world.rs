@@ -113,6 +113,7 @@ impl World {
         for id in 1..=plan.clients {
             clients.push(crate::kinds::draw(id, &plan, &mut random));
         }
+        clients.extend(crate::kinds::draw_beside(clients.len(), &plan));
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
         disks.borrow_mut().unix_ms = START_UNIX_MS;
@@ -520,6 +521,8 @@ impl World {
     fn outcome(mut self) -> Outcome {
         self.collect_statistics();
         self.reached.duplicates = self.oracle.duplicates;
+        self.reached.duplicates_over_http = self.oracle.duplicates_over_http;
+        self.reached.streams_resumed = self.oracle.streams_resumed;
         self.reached.hangs = self.disks.borrow().hangs;
         for worn in self.disks.borrow().worn() {
             self.reached.batches_refused += worn.refused;

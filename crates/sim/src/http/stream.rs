@@ -24,10 +24,14 @@ impl HttpClient {
                 }
             ),
             _ => {
-                let names = self
-                    .runs
-                    .iter()
-                    .map(|run| format!("topic={}", context.plan.topics[run.topic]));
+                let topics = self.runs.iter().map(|run| &context.plan.topics[run.topic]);
+                let filters = self.covering.iter().flat_map(|covering| &covering.filters);
+                let filters = filters.map(|filter| &context.plan.filters[*filter]);
+                let names = topics.chain(filters).map(|name| {
+                    // Wildcards mean something else in a request's target.
+                    let name = name.replace('#', "%23").replace('+', "%2B");
+                    format!("topic={name}")
+                });
                 format!(
                     "GET /events?{policy}{} HTTP/1.1\r\n",
                     names.collect::<Vec<_>>().join("&")
@@ -38,6 +42,7 @@ impl HttpClient {
         if !self.last_event_id.is_empty() {
             head.push_str(&format!("Last-Event-ID: {}\r\n", self.last_event_id));
             self.resume_from_id();
+            self.resume_filters(context);
         } else {
             // Nothing had an id yet: it begins anew.
             for (run, has_begun) in self.runs.iter_mut().zip(&mut self.has_begun) {
@@ -46,6 +51,9 @@ impl HttpClient {
                 run.epoch = 0;
                 *has_begun = false;
             }
+            if let Some(covering) = &mut self.covering {
+                covering.forget();
+            }
         }
         self.request(context, &head, &[], Asked::Stream);
     }
@@ -53,8 +61,8 @@ impl HttpClient {
     /// What came after the last event with an id will come again.
     pub(super) fn resume_from_id(&mut self) {
         let mut epoch = 0;
-        let positions: Vec<Option<(u64, u64)>> = self
-            .last_event_id
+        let (topics, _) = parts_of(&self.last_event_id);
+        let positions: Vec<Option<(u64, u64)>> = topics
             .split(',')
             .map(|part| {
                 if let Some(position) = position_of(part) {
@@ -97,6 +105,7 @@ impl HttpClient {
                             event.data,
                         );
                     }
+                    goes_on &= self.on_id(context, decoder.last_event_id());
                 }
                 Ok(Step::More { .. }) => break,
                 Err(error) => {
@@ -131,6 +140,9 @@ impl HttpClient {
             true => Value::Null,
             false => serde_json::from_str(data).unwrap_or(Value::Null),
         };
+        if let Some(goes_on) = self.on_filter_event(context, name, &value) {
+            return goes_on;
+        }
         let place = match is_raw {
             true => Some(0),
             false => value["topic"].as_str().and_then(|topic| {
@@ -184,17 +196,7 @@ impl HttpClient {
                 take(context, run, source, offset, payload);
             }
             "crore.skipped" => {
-                let reason = match value["reason"].as_str() {
-                    Some("conflated") => 1,
-                    Some("dropped") => 3,
-                    _ => 0,
-                };
-                let hole = Hole {
-                    from: value["from"].as_u64().unwrap_or(u64::MAX),
-                    to: value["through"].as_u64().unwrap_or(0),
-                    reason: SKIPPED + reason,
-                    told_at: context.oracle.moment,
-                };
+                let hole = skip_of(&value, context.oracle.moment);
                 let policy = context.plan.policy_of_topic(run.topic, self.policy);
                 run.take_hole(hole);
                 if let Err(text) = check_skip(policy, &hole) {
@@ -218,5 +220,28 @@ impl HttpClient {
             _ => {}
         }
         true
+    }
+}
+
+/// The topics' part of a composite cursor, and the filters' part: its text for each log.
+pub(super) fn parts_of(cursor: &str) -> (&str, Option<&str>) {
+    match cursor.split_once('/') {
+        Some((topics, logs)) => (topics, Some(logs)),
+        None => (cursor, None),
+    }
+}
+
+/// What `crore.skipped` says.
+pub(super) fn skip_of(value: &Value, told_at: u64) -> Hole {
+    let reason = match value["reason"].as_str() {
+        Some("conflated") => 1,
+        Some("dropped") => 3,
+        _ => 0,
+    };
+    Hole {
+        from: value["from"].as_u64().unwrap_or(u64::MAX),
+        to: value["through"].as_u64().unwrap_or(0),
+        reason: SKIPPED + reason,
+        told_at,
     }
 }

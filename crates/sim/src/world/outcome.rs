@@ -62,6 +62,10 @@ pub struct Reached {
     pub new_epochs: u64,
     /// Acknowledgements of what the log had already.
     pub duplicates: u64,
+    /// Of those, over HTTP.
+    pub duplicates_over_http: u64,
+    /// Event streams over filters that came back with an id.
+    pub streams_resumed: u64,
     /// Times that a log thread refused what a home had sent.
     pub batches_refused: u64,
     /// Questions answered from disk.
@@ -104,6 +108,8 @@ impl std::ops::AddAssign for Reached {
         self.resumed += other.resumed;
         self.new_epochs += other.new_epochs;
         self.duplicates += other.duplicates;
+        self.duplicates_over_http += other.duplicates_over_http;
+        self.streams_resumed += other.streams_resumed;
         self.batches_refused += other.batches_refused;
         self.disk_answers += other.disk_answers;
         self.torn_tails += other.torn_tails;

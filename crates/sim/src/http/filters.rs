@@ -1,0 +1,143 @@
+//! Filters of an event stream: all of them have one cursor, a position for each partition.
+
+use super::stream::{parts_of, skip_of};
+use super::{HttpClient, hole_of, is_unavailable, position_of};
+use crate::client::Context;
+use broker::settings::LagPolicy;
+use serde_json::Value;
+
+/// Of the offsets in a cursor.
+const RADIX: u32 = 36;
+
+impl HttpClient {
+    /// It comes back with its last event's id: what came after that will come again.
+    pub(super) fn resume_filters(&mut self, context: &mut Context<'_>) {
+        let Some(covering) = &mut self.covering else {
+            return;
+        };
+        for (partition, (epoch, offset)) in positions_of(context, &self.last_event_id) {
+            covering.go_back(partition, epoch, offset);
+        }
+        covering.come_back(context.oracle, self.peer.instance);
+        context.oracle.streams_resumed += 1;
+    }
+
+    /// The id that events have from here. False when it must not be that.
+    pub(super) fn on_id(&mut self, context: &mut Context<'_>, id: &str) -> bool {
+        let Some(covering) = self.covering.as_mut().filter(|_| self.last_event_id != id) else {
+            return true;
+        };
+        for (partition, position) in positions_of(context, id) {
+            let place = (partition, self.peer.instance);
+            if let Err(text) = covering.on_settled(context.oracle, place, position) {
+                let text = format!("filters of the stream, id {id}: {text}");
+                context.oracle.fail(self.peer.id, text);
+                return false;
+            }
+        }
+        self.last_event_id = id.to_owned();
+        true
+    }
+
+    /// An event, if it is about filters: whether the stream goes on.
+    pub(super) fn on_filter_event(
+        &mut self,
+        context: &mut Context<'_>,
+        name: &str,
+        value: &Value,
+    ) -> Option<bool> {
+        let covering = self.covering.as_mut()?;
+        let plan = context.plan;
+        let instance = self.peer.instance;
+        let policy = covering.policy(plan, self.policy);
+        let is_ours = |topic: &str| {
+            let filters = &covering.filters;
+            filters.iter().any(|filter| plan.filters[*filter] == topic)
+        };
+        let of_filter = value["topic"].as_str().is_some_and(is_ours);
+        let partition = value["partition"]
+            .as_u64()
+            .map(|partition| partition as u32);
+        let told_at = context.oracle.moment;
+        let result = match (name, partition) {
+            ("message", _) => {
+                let topic = context.plan.topic(value["topic"].as_str()?)?;
+                if !covering.covers(context.plan, topic) {
+                    return None;
+                }
+                let (epoch, offset) = value["position"].as_str().and_then(position_of)?;
+                let partition = context.plan.partition(topic);
+                let payload = value["data"].as_str().unwrap_or_default();
+                let source = self.peer.source();
+                context.oracle.delivered(
+                    context.plan,
+                    source,
+                    topic,
+                    offset,
+                    None,
+                    payload.as_bytes(),
+                );
+                match epoch == context.oracle.epoch(partition, instance) {
+                    true => {
+                        covering.on_message(context.oracle, (partition, instance), topic, offset)
+                    }
+                    false => Err(format!("a message of epoch {epoch}")),
+                }
+            }
+            ("crore.gap", Some(partition)) => match hole_of(&value["gap"], told_at) {
+                Some(hole) => covering.on_gap(context.oracle, (partition, instance), hole),
+                None => Err("a gap that says nothing".into()),
+            },
+            ("crore.skipped", Some(partition)) => {
+                let hole = skip_of(value, told_at);
+                covering.on_skipped(context.oracle, (partition, instance), hole, policy)
+            }
+            ("crore.start", _) if of_filter => {
+                match value["complete"] == true && covering.must_announce() {
+                    true => Err("complete, and a gap is due".into()),
+                    false => Ok(()),
+                }
+            }
+            ("crore.error", _) if of_filter && value["code"] == "slow_consumer" => match policy {
+                LagPolicy::Disconnect => return Some(false),
+                _ => Err(format!("slow_consumer: {policy:?}")),
+            },
+            ("crore.error", _)
+                if of_filter && is_unavailable(value) && context.plan.disk.refuses_reads() =>
+            {
+                return Some(false); // it comes back with what it has
+            }
+            ("crore.error", _) if of_filter => Err(format!("refused: {value}")),
+            _ => return None,
+        };
+        if let Err(text) = result {
+            let text = format!("filters of the stream, {name}: {text}");
+            context.oracle.fail(self.peer.id, text);
+            return Some(false);
+        }
+        Some(true)
+    }
+}
+
+/// The positions of a cursor for filters, by partition.
+fn positions_of(context: &Context<'_>, cursor: &str) -> Vec<(u32, (u64, u64))> {
+    let (_, Some(logs)) = parts_of(cursor) else {
+        return Vec::new();
+    };
+    let mut positions = Vec::new();
+    for (text, log) in logs.split('/').zip(&context.plan.settings.logs) {
+        let Some((epoch, offsets)) = text.split_once(':') else {
+            continue;
+        };
+        for (partition, offset) in (log.first_partition..).zip(offsets.split('.')) {
+            let offset = match offset {
+                "" => Some(0),
+                digits => u64::from_str_radix(digits, RADIX).ok(),
+            };
+            if let (Ok(epoch), Some(offset)) = (epoch.parse(), offset) {
+                positions.push((partition, (epoch, offset)));
+            }
+        }
+    }
+    positions
+}
