@@ -15,6 +15,7 @@ pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod server;
+pub mod small_disk;
 pub mod tools;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! A log on disk: what was acknowledged is there after any end of the process, and nobody is told of a gap.
 
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use end_to_end::PATIENCE;
@@ -8,16 +9,21 @@ use end_to_end::curl::{Answer, curl, publish};
 use end_to_end::event_stream::EventStream;
 use end_to_end::process::Ended;
 use end_to_end::server::{Place, Server};
+use end_to_end::small_disk::SmallDisk;
 use end_to_end::tools;
 
 const JSON: &str = "Content-Type: application/json";
 
 /// Little memory, so that most of what is read comes from the disk.
 fn configuration(place: &Place) -> String {
+    configuration_with(&place.path("data"))
+}
+
+fn configuration_with(data_dir: &Path) -> String {
     format!(
         "[node]\ndata_dir = \"{}\"\n[[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\n\
          bytes_max = \"1GiB\"\nage_max = \"1d\"\ncache_bytes = \"64KiB\"\n",
-        place.path("data").display()
+        data_dir.display()
     )
 }
 
@@ -283,6 +289,80 @@ fn a_full_disk_refuses_until_there_is_room() {
         server = place.start();
         assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
     }
+}
+
+/// A server that is killed while its disk is full starts on it: it serves what was acknowledged, refuses, and goes on by
+/// itself.
+#[test]
+fn a_start_on_a_full_disk() {
+    let mut place = Place::new("127.0.0.1:0");
+    let mount = place.path("disk");
+    fs::create_dir(&mount).unwrap();
+    let disk = SmallDisk::new(&mount, 4 << 20);
+    place.configure(&configuration_with(&disk.path().join("data")));
+    let mut server = place.start();
+    let events = server.url("/topics/a/b");
+    let publish_one = |number: usize| {
+        let data = payload(number);
+        curl(&[
+            "--data-binary",
+            &data,
+            "-H",
+            "Content-Type: text/plain",
+            &events,
+        ])
+    };
+    let first = publish_many(&place, &server, "a/b", 0, 40);
+    let mut count = 40;
+
+    // Until the disk is full, and a batch is torn by its end.
+    disk.fill();
+    loop {
+        let answer = publish_one(count);
+        if answer.status != 200 {
+            answer.expect_problem(507, "log_full");
+            break;
+        }
+        count += 1;
+    }
+    for signal in ["KILL", "TERM", "KILL"] {
+        server.process.signal(signal);
+        let _ = server.end();
+        disk.fill(); // what was torn has left some room
+        server = place.start();
+        let unready = curl(&[&server.operators_url("/readyz")]);
+        let reason = "a log on disk takes no publications";
+        assert!(
+            unready.status == 503 && unready.body.contains(reason),
+            "{unready:?}"
+        );
+        curl(&[&server.operators_url("/livez")]).expect(200);
+        let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
+        let unavailable = "crore_disk_logs_unavailable 1";
+        assert!(metrics.lines().any(|line| line == unavailable), "{metrics}");
+        assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
+        publish_one(count).expect_problem(503, "log_unavailable");
+    }
+    let mut replay = EventStream::open(&events, 1, Some(&first));
+    for expected in &payloads(count)[1..] {
+        assert_eq!(&replay.next_message().data, expected);
+    }
+
+    // There is room again. Nobody needs to publish for the server to notice.
+    disk.make_room();
+    await_readiness(&server, 200, || {});
+    publish_many(&place, &server, "a/b", count, 40);
+    for expected in &payloads(count + 40)[count..] {
+        assert_eq!(&replay.next_message().data, expected);
+    }
+    count += 40;
+    server.process.signal("KILL");
+    let _ = server.end();
+    let server = place.start();
+    assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
+    let page = curl(&[&server.url(&format!("/topics/a/b?since={first}&limit=1"))]);
+    let epoch = first.split_once(':').unwrap().0;
+    assert_eq!(page.expect(200).json()["epoch"], epoch);
 }
 
 /// A start that has to write, and cannot, says what to do, and takes nothing from the log.

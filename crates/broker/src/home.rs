@@ -333,13 +333,7 @@ impl Home {
             }
             DiskLetter::Floor { floors, topics } => self.raise_floors(floors, topics),
             DiskLetter::Available(is_available) => {
-                if let Some(disk) = self
-                    .shares
-                    .get_mut(share)
-                    .and_then(|share| share.disk.as_mut())
-                {
-                    disk.is_available = is_available;
-                }
+                self.set_log_available(log, is_available);
             }
         }
     }

@@ -326,6 +326,48 @@ fn a_start() {
     );
 }
 
+/// A start on a full disk: what is there is served, from memory and from the disk, nothing is taken, and nothing asked,
+/// until the log thread says so.
+#[test]
+fn a_start_on_a_full_disk() {
+    check(
+        small(),
+        "
+        pub a one ack key=k
+            append g0 a 1<0 one
+        pub a two retain
+            append g0 a 2<1! two
+        pub a three
+            append g0 a 3<2 three
+        commit 9
+            e0 published 7:1
+        restart full
+        waiting
+            staged 0 disk 0 pages 0 unavailable 1 uncached 0
+        sub e0 s1 a since 7:1
+            e0 granted s1 i0 g1 replaying through 1
+        sub e0 s2 a snapshot
+            e0 granted s2 i0 g2 live through 3 retained 2<1! two
+        history a
+            ask start a newest 1000 through 3 after 0
+        pub a four ack
+            e0 published LogUnavailable
+        pub b four ack
+            e0 published LogUnavailable
+        count
+            topics 1 records 2 retained 1 indexes 1 lagging 0
+        available yes
+        waiting
+            staged 0 disk 1 pages 0 unavailable 0 uncached 0
+        pub a four ack
+            append g0 a 4<3 four
+        commit 9
+            e0 published 7:4
+            e0 message i0 4<3 four
+        ",
+    );
+}
+
 /// A repetition of what is staged is answered with the first; what is refused may come again.
 #[test]
 fn publish_once() {

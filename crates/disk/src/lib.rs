@@ -164,6 +164,12 @@ impl Disk for FileDisk {
         options.read(true).open(path).map_err(disk_error)
     }
 
+    fn reopen(&mut self, name: &str) -> Result<File, DiskError> {
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).open(self.path(name));
+        opened.map_err(disk_error)
+    }
+
     fn list(&mut self) -> Result<Vec<String>, DiskError> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(disk_error)? {

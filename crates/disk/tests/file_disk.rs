@@ -163,6 +163,12 @@ fn errors_have_their_kind() {
     assert_eq!(&bytes, b"\0\0abc\x09\x09\x09");
     // Opened for reading only.
     assert_eq!(disk.write_at(&mut file, 0, b"x"), Err(DiskError::Io(9)));
+    let mut file = disk.reopen("b").unwrap();
+    disk.write_at(&mut file, 4, b"B").unwrap();
+    disk.sync(&mut file).unwrap();
+    assert_eq!(disk.read_at(&mut file, 3, &mut bytes[..3]), Ok(3));
+    assert_eq!(&bytes[..3], b"aBc");
+    assert_eq!(disk.reopen("c").err(), Some(DiskError::NotFound));
     let missing = FileDisk::open_unlocked(&folder.0.join("missing"));
     assert!(matches!(missing, Err(OpenDiskError::Io { .. })));
 }

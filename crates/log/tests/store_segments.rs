@@ -1,8 +1,8 @@
 //! What the store's model seldom meets: a segment with more retained messages than are looked for one by one, and one lost
-//! from the middle of the chain, and a start on a full disk.
+//! from the middle of the chain.
 
 use log::store::hostile::HostileDisk;
-use log::store::{Append, DiskError, OpenError, Store, StoreSettings};
+use log::store::{Append, Store, StoreSettings};
 use log::{Flags, NewRecord};
 use stdx::hash::Seed;
 
@@ -120,40 +120,4 @@ fn the_newest_records_begin_behind_a_lost_segment() {
         offsets.windows(2).all(|pair| pair[1] == pair[0] + 1),
         "{offsets:?}"
     );
-}
-
-/// After a clean end a start needs no room; after a crash it does, is refused, and takes nothing from the log.
-#[test]
-fn a_start_on_a_full_disk() {
-    let disk = HostileDisk::new(4);
-    let mut store = open(&disk, 7);
-    append(&mut store, "t", 1, Flags::NONE, 600);
-    append(&mut store, "t", 2, Flags::NONE, 600);
-    store.close().unwrap();
-    drop(store);
-    let offsets_of = |store: &mut Store<HostileDisk>| {
-        let mut offsets = Vec::new();
-        store
-            .recent(u64::MAX, &mut |_, _, record| offsets.push(record.offset()))
-            .unwrap();
-        offsets
-    };
-    let set_full = || disk.set_capacity(Some(disk.bytes()));
-
-    set_full();
-    let mut store = open(&disk, 8);
-    assert_eq!((store.epoch(), offsets_of(&mut store)), (7, vec![1, 2]));
-    disk.set_capacity(None);
-    append(&mut store, "t", 3, Flags::NONE, 600);
-    drop(store);
-
-    disk.kill();
-    for _ in 0..2 {
-        set_full();
-        let refused = Store::open(disk.clone(), settings(8), 1).map(|_| ());
-        assert_eq!(refused, Err(OpenError::Disk(DiskError::NoSpace)));
-    }
-    disk.set_capacity(None);
-    let mut store = open(&disk, 8);
-    assert_eq!((store.epoch(), offsets_of(&mut store)), (7, vec![1, 2, 3]));
 }

@@ -74,9 +74,7 @@ impl std::error::Error for LogError {}
 /// The error, and what an operator can do about it.
 fn write_disk_error(formatter: &mut fmt::Formatter<'_>, error: DiskError) -> fmt::Result {
     let remedy = match error {
-        DiskError::NoSpace => {
-            "make room on its disk (a start may write the newest batch once more)"
-        }
+        DiskError::NoSpace => "make room on its disk (this start has to write)",
         _ => "see that its files can be read and written",
     };
     match error {
@@ -139,7 +137,13 @@ pub(crate) fn open(
             valid_below: older.valid_below.clone(),
         })
         .collect();
-    let notices = notices_of(&configured.name, &recovered);
+    let mut notices = notices_of(&configured.name, &recovered);
+    if !worker.store_mut().is_available() {
+        notices.push(format!(
+            "log {}: its disk is full; the log can be read, and takes messages again by itself once there is room",
+            configured.name
+        ));
+    }
     worker.note_start(recovered.torn_bytes, recovered.damages.len() as u64);
     let mut memory = MemfdMemory::default();
     let restorations =

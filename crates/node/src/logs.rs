@@ -137,13 +137,14 @@ impl<D: Disk> LogWorker<D> {
                 bytes: store.bytes(),
                 ..LogStatistics::default()
             },
+            // The homes are told with what they restore (`restore`).
+            is_available: store.is_available(),
             store,
             homes_count: settings.homes_count,
             first_partition,
             appends: VecDeque::new(),
             reads: VecDeque::new(),
             refused: vec![None; usize::from(settings.homes_count)],
-            is_available: true,
             probe_at_ms: 0,
             expire_at_ms: 0,
         }

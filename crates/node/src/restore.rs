@@ -13,6 +13,9 @@ use stdx::chunk::{ChunkWriter, Slice};
 /// What one home has to know of one log.
 #[derive(Debug)]
 pub struct Restoration {
+    log: u16,
+    /// The log takes publications; not where its disk is full.
+    is_available: bool,
     /// Partition, head and floor.
     partitions: Vec<(PartitionId, u64, u64)>,
     /// Partition, name and last offset.
@@ -121,6 +124,8 @@ impl Restoration {
     ) -> Result<Vec<Restoration>, StoreError> {
         let mut homes: Vec<Restoration> = (0..settings.homes_count)
             .map(|_| Restoration {
+                log,
+                is_available: store.is_available(),
                 partitions: Vec::new(),
                 topics: Vec::new(),
                 retained: Vec::new(),
@@ -188,6 +193,7 @@ impl Restoration {
         for (partition, head, _) in self.partitions {
             home.restore_head(partition, head);
         }
+        home.set_log_available(self.log, self.is_available);
         Ok(self.window)
     }
 

@@ -24,7 +24,11 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let disk = HostileDisk::new(7);
+        World::on(HostileDisk::new(7))
+    }
+
+    /// The log is on this disk already, or begins.
+    fn on(disk: HostileDisk) -> World {
         let store_settings = StoreSettings {
             partitions_count: PARTITIONS,
             segment_bytes: 4 << 10,
@@ -208,6 +212,35 @@ fn a_full_disk_is_tried_until_it_takes_something() {
     world.pass(1_100);
     assert_eq!(world.turn(), ["h0 available true", "h1 available true"]);
     assert_eq!(world.worker.statistics().unavailable, 0);
+}
+
+/// The homes know it from what they restore: the worker says only that it is over.
+#[test]
+fn a_start_on_a_full_disk() {
+    let mut world = World::new();
+    world.publish(0, 0, "a", b"one");
+    world.turn();
+    let World { disk, heads, .. } = world;
+    disk.kill();
+    disk.set_capacity(Some(disk.bytes()));
+
+    let mut world = World {
+        heads,
+        ..World::on(disk)
+    };
+    assert_eq!(world.worker.statistics().unavailable, 1);
+    world.worker.take(0, vec![page(1, 0, "a")]);
+    assert_eq!(world.turn(), ["h0 t1 1 records"]);
+    // It was on its way before the home knew.
+    world.publish(0, 0, "a", b"two");
+    assert_eq!(world.turn(), ["h0 g0 1 Err(LogFull)"]);
+    world.disk.set_capacity(None);
+    world.pass(1_100);
+    assert_eq!(world.turn(), ["h0 available true", "h1 available true"]);
+    assert_eq!(world.worker.statistics().unavailable, 0);
+    world.publish(0, 1, "a", b"three");
+    world.worker.take(0, vec![page(2, 0, "a")]);
+    assert_eq!(world.turn(), ["h0 g1 1 Ok(())", "h0 t2 2 records"]);
 }
 
 #[test]

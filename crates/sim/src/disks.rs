@@ -187,10 +187,12 @@ impl Disks {
         let homes = plan.settings.homes_count;
         let logs = plan.settings.logs.iter().enumerate();
         let durable = logs.filter(|(_, log)| log.durability == Durability::Disk);
+        // Apart, so that worlds without full disks stay what they were.
+        let mut starts = Prng::new(plan.seed ^ 0x6675_6c6c);
         let logs = durable.map(|(index, log)| Log {
             index,
             mail: DiskMail::new(usize::from(homes), random.fork(), plan.disk, saboteur()),
-            thread: LogThread::new(index as u16, log, homes, random, saboteur()),
+            thread: LogThread::new(index as u16, log, homes, random, starts.fork(), saboteur()),
             hangs_until_ms: 0,
         });
         Disks {
@@ -211,8 +213,9 @@ impl Disks {
         settings: &Settings,
     ) -> Result<Vec<(usize, u64, Vec<OlderEpoch>)>, String> {
         let mut lives = Vec::new();
+        let times = (self.now_ms, self.unix_ms);
         for log in &mut self.logs {
-            let (epoch, older) = log.thread.open(self.unix_ms, settings, &log.mail.faults)?;
+            let (epoch, older) = log.thread.open(times, settings, &log.mail.faults)?;
             lives.push((log.index, epoch, older));
         }
         Ok(lives)

@@ -6,7 +6,7 @@ use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{FoundWindow, Home, HomeOutputs};
 use broker::settings::{LogSettings, OlderEpoch, Settings};
 use log::store::hostile::{HostileDisk, HostileFile, proven_bytes};
-use log::store::{Disk, DiskError, Recovered, Store, StoreSettings};
+use log::store::{Disk, DiskError, OpenError, Recovered, Store, StoreSettings};
 use log::{HeapMemory, Memory};
 use node::logs::{LogTime, LogWorker};
 use node::restore::Restoration;
@@ -31,6 +31,10 @@ impl Disk for SimDisk {
 
     fn open(&mut self, name: &str) -> Result<HostileFile, DiskError> {
         self.disk.open(name)
+    }
+
+    fn reopen(&mut self, name: &str) -> Result<HostileFile, DiskError> {
+        self.disk.reopen(name)
     }
 
     fn list(&mut self) -> Result<Vec<String>, DiskError> {
@@ -88,6 +92,10 @@ pub struct Worn {
     pub damaged: u64,
     /// Starts that died in the middle.
     pub died: u64,
+    /// Starts on a full disk: the log could be read only.
+    pub full: u64,
+    /// Starts that a full disk refused.
+    pub refused_starts: u64,
     /// Bits flipped in what was synced.
     pub flips: u64,
     /// Batches refused.
@@ -111,6 +119,10 @@ pub struct LogThread {
     has_more: bool,
     saboteur: Rc<RefCell<Saboteur>>,
     random: Prng,
+    /// Which starts find a full disk.
+    starts: Prng,
+    /// What is written over needs room.
+    copies_on_write: bool,
     settings: LogSettings,
     index: u16,
     homes: u16,
@@ -130,15 +142,24 @@ impl LogThread {
         settings: &LogSettings,
         homes: u16,
         random: &mut Prng,
+        mut starts: Prng,
         saboteur: Saboteur,
     ) -> LogThread {
+        let disk = HostileDisk::new(random.next_u64());
+        let fork = random.fork();
+        let copies_on_write = starts.chance(0.25);
+        if copies_on_write {
+            disk.copy_on_write();
+        }
         LogThread {
-            disk: HostileDisk::new(random.next_u64()),
+            disk,
             worker: None,
             restorations: Vec::new(),
             has_more: false,
             saboteur: Rc::new(RefCell::new(saboteur)),
-            random: random.fork(),
+            random: fork,
+            starts,
+            copies_on_write,
             new_epoch: settings.epoch,
             settings: settings.clone(),
             index,
@@ -156,14 +177,14 @@ impl LogThread {
     /// What no start may say.
     pub fn open(
         &mut self,
-        now_ms: u64,
+        (now_ms, unix_ms): (u64, u64),
         settings: &Settings,
         faults: &DiskFaults,
     ) -> Result<(u64, Vec<OlderEpoch>), String> {
         let before = self.recovered.take();
-        // A start needs room for a segment's head.
-        self.disk.set_capacity(None);
-        self.full_until_ms = 0;
+        if before.is_some() {
+            self.may_be_full(now_ms, faults);
+        }
         let mut deaths = if before.is_some() {
             self.random.below(3)
         } else {
@@ -188,26 +209,30 @@ impl LogThread {
                 disk: self.disk.clone(),
                 saboteur: self.saboteur.clone(),
             };
-            let opened = Store::open(disk, store_settings, now_ms)
-                .map_err(|error| error.to_string())
-                .and_then(|(store, recovered)| {
-                    let mut worker = LogWorker::new(store, settings, self.index);
-                    let store = worker.store_mut();
-                    let found = Restoration::read(
-                        store,
-                        &recovered,
-                        settings,
-                        self.index,
-                        &mut HeapMemory::new(usize::MAX),
-                    );
-                    let found = found.map_err(|error| error.to_string())?;
-                    Ok((worker, found, recovered))
-                });
+            let opened = Store::open(disk, store_settings, unix_ms);
+            let is_refused = matches!(opened, Err(OpenError::Disk(DiskError::NoSpace)));
+            let opened =
+                opened
+                    .map_err(|error| error.to_string())
+                    .and_then(|(store, recovered)| {
+                        let mut worker = LogWorker::new(store, settings, self.index);
+                        let store = worker.store_mut();
+                        let found = Restoration::read(
+                            store,
+                            &recovered,
+                            settings,
+                            self.index,
+                            &mut HeapMemory::new(usize::MAX),
+                        );
+                        let found = found.map_err(|error| error.to_string())?;
+                        Ok((worker, found, recovered))
+                    });
             // What fails fails this start; the next one is a new process.
             self.disk.stop_faults();
             match opened {
-                Ok((worker, restorations, recovered)) => {
+                Ok((mut worker, restorations, recovered)) => {
                     self.note_opened(before.as_ref(), &recovered)?;
+                    self.worn.full += u64::from(!worker.store_mut().is_available());
                     self.worker = Some(worker);
                     self.restorations = restorations.into_iter().map(Some).collect();
                     let older = recovered.older.iter().map(|older| OlderEpoch {
@@ -217,6 +242,12 @@ impl LogThread {
                     let lives = (recovered.epoch, older.collect());
                     self.recovered = Some(recovered);
                     return Ok(lives);
+                }
+                Err(_) if is_refused && self.may_refuse() => {
+                    // Whoever started it makes room.
+                    self.worn.refused_starts += 1;
+                    self.room_again();
+                    self.lose_power_or_process(faults);
                 }
                 Err(error) if !dies => return Err(format!("a log does not open: {error}")),
                 Err(_) => {
@@ -233,6 +264,26 @@ impl LogThread {
         (self.settings.first_partition..)
             .zip(floors.copied())
             .collect()
+    }
+
+    /// The disk may be full when the log begins, or still be full.
+    fn may_be_full(&mut self, now_ms: u64, faults: &DiskFaults) {
+        if faults.full > 0.0 && self.starts.chance(0.5) {
+            let room = [0, 0, self.starts.below(2_000)][self.starts.below(3) as usize];
+            self.disk.set_capacity(Some(self.disk.bytes() + room));
+            self.full_until_ms = now_ms + self.starts.between(1, faults.full_ms_max.max(1));
+        }
+    }
+
+    /// Whether a start may be refused for want of room: where the newest batch cannot be written over itself, and
+    /// where an epoch begins.
+    fn may_refuse(&self) -> bool {
+        self.copies_on_write || self.is_flipped
+    }
+
+    fn room_again(&mut self) {
+        self.disk.set_capacity(None);
+        self.full_until_ms = 0;
     }
 
     fn note_opened(&mut self, before: Option<&Recovered>, found: &Recovered) -> Result<(), String> {
@@ -350,8 +401,7 @@ impl LogThread {
     /// No faults from here on.
     pub fn calm(&mut self) {
         self.disk.stop_faults();
-        self.disk.set_capacity(None);
-        self.full_until_ms = 0;
+        self.room_again();
     }
 
     fn strike(&mut self, now_ms: u64, faults: &DiskFaults) {
@@ -367,8 +417,7 @@ impl LogThread {
             self.disk.fail_reads(self.random.between(1, 3) as u32);
         }
         if self.full_until_ms > 0 && self.full_until_ms <= now_ms {
-            self.disk.set_capacity(None);
-            self.full_until_ms = 0;
+            self.room_again();
         } else if self.random.chance(faults.full) {
             self.disk
                 .set_capacity(Some(self.disk.bytes() + self.random.below(2_000)));
@@ -471,6 +520,7 @@ impl LogThread {
             let head = saboteur.lowers_head(*head);
             home.restore_head(partition + first, head);
         }
+        home.set_log_available(self.index, store.is_available());
     }
 
     /// What it has come through.

@@ -530,6 +530,8 @@ impl World {
             self.reached.torn_tails += worn.torn;
             self.reached.damaged_starts += worn.damaged;
             self.reached.starts_that_died += worn.died;
+            self.reached.full_starts += worn.full;
+            self.reached.refused_starts += worn.refused_starts;
             self.reached.flips += worn.flips;
             self.reached.dropped_segments += worn.dropped;
             self.reached.batches += worn.batches;

@@ -95,6 +95,15 @@ impl Home {
         }
     }
 
+    /// Whether a log takes publications from the beginning: one whose disk is full does not. The log thread says when
+    /// that changes.
+    pub fn set_log_available(&mut self, log: u16, is_available: bool) {
+        let share = self.shares.get_mut(usize::from(log));
+        if let Some(disk) = share.and_then(|share| share.disk.as_mut()) {
+            disk.is_available = is_available;
+        }
+    }
+
     /// What publications of the logs are called, so that none is appended again; one window for each log. `now_ms` is
     /// the wall clock, by which keys are too old.
     pub fn restore_windows(&mut self, now_ms: u64, windows: &[FoundWindow]) {

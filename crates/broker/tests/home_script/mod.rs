@@ -284,6 +284,11 @@ impl World {
                 self.restart();
                 None
             }
+            ["restart", "full"] => {
+                self.restart();
+                self.home.set_log_available(0, false);
+                None
+            }
             ["waiting"] => {
                 let s = self.home.statistics();
                 let (staged, disk, pages) = (s.staged, s.disk_reads_waiting, s.pages_waiting);

@@ -40,8 +40,11 @@ pub trait Disk {
     /// Makes an empty file and opens it; [`DiskError::Exists`] if the name is taken.
     fn create(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
-    /// Opens a file for reading: only files that were created are written.
+    /// Opens a file for reading: but for what [`Disk::reopen`] is for, only files that were created are written.
     fn open(&mut self, name: &str) -> Result<Self::File, DiskError>;
+
+    /// Opens a file for reading and writing, to write bytes that it has once more.
+    fn reopen(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
     /// All names, in any order.
     fn list(&mut self) -> Result<Vec<String>, DiskError>;

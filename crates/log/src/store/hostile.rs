@@ -44,6 +44,7 @@ struct State {
     next_inode: u64,
     life: u64,
     capacity: Option<u64>,
+    copies: bool,
     failing_writes: u32,
     write_error: DiskError,
     failing_syncs: u32,
@@ -91,6 +92,7 @@ impl HostileDisk {
             next_inode: 1,
             life: 0,
             capacity: None,
+            copies: false,
             failing_writes: 0,
             write_error: DiskError::NoSpace,
             failing_syncs: 0,
@@ -160,6 +162,12 @@ impl HostileDisk {
     /// The bytes that all files may have together; none: without bound.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.borrow_mut().capacity = bytes;
+    }
+
+    /// From now on bytes that are written over others need room as new ones do: so it is with file systems that write
+    /// every change to another place.
+    pub fn copy_on_write(&self) {
+        self.state.borrow_mut().copies = true;
     }
 
     /// Flips one bit of a file, on disk and in what reads show. False if there is no such byte.
@@ -359,6 +367,10 @@ impl Disk for HostileDisk {
         Ok(HostileFile { inode, life })
     }
 
+    fn reopen(&mut self, name: &str) -> Result<HostileFile, DiskError> {
+        self.open(name)
+    }
+
     fn list(&mut self) -> Result<Vec<String>, DiskError> {
         self.state.borrow_mut().call()?;
         Ok(self.names())
@@ -400,11 +412,14 @@ impl Disk for HostileDisk {
         let mut state = self.state.borrow_mut();
         state.call()?;
         let start = position as usize;
-        let grown = (start + bytes.len()).saturating_sub(state.inode(file)?.bytes.len()) as u64;
+        let grown = match state.copies {
+            true => bytes.len() as u64,
+            false => (start + bytes.len()).saturating_sub(state.inode(file)?.bytes.len()) as u64,
+        };
         let mut result = Ok(());
         if state
             .capacity
-            .is_some_and(|capacity| state.used() + grown > capacity)
+            .is_some_and(|capacity| grown > 0 && state.used() + grown > capacity)
         {
             result = Err(DiskError::NoSpace);
         } else if State::fails(&mut state.failing_writes) {

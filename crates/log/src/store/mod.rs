@@ -9,11 +9,12 @@
 //!
 //! Invariants:
 //! - A byte of a segment file is written once. A file in which a write or a sync has failed is never written again:
-//!   the next segment's head says how many bytes of it count.
+//!   the next segment's head says how many bytes of it count. A start without room makes one exception, below.
 //! - Segments form a chain by their heads. A file that is not in the chain of the newest segment is what is left of a
 //!   refused batch, and is removed.
 //! - A restart begins a new segment, and copies into it the last batch of the old one unless something proves that
 //!   the batch had been synced: after a failed sync and the death of the process, what can be read need not be on disk.
+//!   Where there is no room for that, the batch is written over itself, the same bytes at the same place, and synced.
 //! - Offsets of a partition increase from record to record and are never used again: every head says the greatest
 //!   offset of each partition before its segment.
 //! - For a sealed segment nothing stays in memory that grows with its records.

@@ -41,7 +41,11 @@ struct Findings {
 
 impl<D: Disk> Store<D> {
     /// Opens a log, or makes one. Damage of acknowledged data does not fail it: the log gets a new epoch, and what can
-    /// be read is served. After a crash it writes a little, the last batch once more, so a full disk refuses it.
+    /// be read is served.
+    ///
+    /// After a crash it writes the last batch once more. Where that has no room in a new segment, it is written over
+    /// itself; the log opens, can be read, and is not available ([`Store::is_available`]) until a new segment has room.
+    /// A log that is new, or that begins an epoch, does not open without room.
     pub fn open(
         disk: D,
         settings: StoreSettings,
@@ -66,8 +70,12 @@ impl<D: Disk> Store<D> {
         // What is carried may be seen only once it is durable. And the newest head names the epoch that is served, so that
         // the loss of the file of epochs never makes an older one look like the last.
         let newest = store.segments.back().map(|last| last.head.epoch);
-        if is_new || store.carry.is_some() || newest != Some(store.epochs.present()) {
-            store.begin_segment(now_ms)?;
+        let wants_head = is_new || newest != Some(store.epochs.present());
+        if wants_head || store.carry.is_some() {
+            match store.begin_segment(now_ms) {
+                Err(DiskError::NoSpace) if !wants_head => store.settle_in_place()?,
+                begun => begun?,
+            }
         }
         store.tidy()?;
         let recovered = store.recovered(findings, is_new);

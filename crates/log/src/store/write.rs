@@ -377,6 +377,23 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
+    /// Makes what was carried durable where it is: the same bytes at the same place, and synced. Nothing else of the
+    /// file is touched, and nothing can become worse: a part that gets to the disk is what was there, or what is wanted.
+    /// The log takes nothing until a segment begins.
+    pub(super) fn settle_in_place(&mut self) -> Result<(), DiskError> {
+        self.is_available = false;
+        let (Some(carry), Some(last)) = (&self.carry, self.segments.back()) else {
+            return Ok(());
+        };
+        let disk = &mut self.files.disk;
+        // Not only synced: after a failed sync the system takes what it holds for written.
+        let mut file = disk.reopen(&segment_name(last.head.sequence))?;
+        disk.write_at(&mut file, carry.from, &carry.bytes)?;
+        disk.sync(&mut file)?;
+        self.carry = None;
+        Ok(())
+    }
+
     fn create_segment(&mut self, sequence: u64) -> Result<D::File, DiskError> {
         let disk = &mut self.files.disk;
         let (unfinished, name) = (unfinished_name(sequence), segment_name(sequence));

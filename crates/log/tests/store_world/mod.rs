@@ -57,6 +57,8 @@ type Batch = Vec<(Place, Publication)>;
 pub struct World {
     faults: Faults,
     may_damage: bool,
+    /// A start had no room to write what was damaged anew: an index, the copy of what another segment's head says.
+    is_unrepaired: bool,
     prng: Prng,
     disk: HostileDisk,
     store: Option<Store<HostileDisk>>,
@@ -85,10 +87,14 @@ impl World {
     pub fn new(seed: u64, faults: Faults) -> World {
         let mut prng = Prng::new(seed);
         let disk = HostileDisk::new(prng.next_u64());
+        if seed % 4 == 3 {
+            disk.copy_on_write();
+        }
         let topics = (0..6).map(|number| format!("t/{number}").into_bytes());
         World {
             faults,
             may_damage: faults == Faults::Damaging,
+            is_unrepaired: false,
             disk,
             store: None,
             now_ms: 1_000_000,
@@ -139,8 +145,11 @@ impl World {
 
     fn open(&mut self) {
         for attempt in 0.. {
-            if attempt > 0 || self.prng.chance(0.8) {
+            if attempt > 0 || self.prng.chance(0.7) {
                 self.disk.set_capacity(None);
+            } else if self.prng.chance(0.5) {
+                let room = [0, self.prng.below(3_000)][self.prng.below(2) as usize];
+                self.disk.set_capacity(Some(self.disk.bytes() + room));
             }
             if attempt == 0 && self.prng.chance(0.1) {
                 let calls = self.prng.below(30) as u32;
@@ -157,8 +166,10 @@ impl World {
             };
             match Store::open(self.disk.clone(), settings, self.now_ms) {
                 Ok((store, recovered)) => {
-                    self.note(format!("opened {recovered:?}"));
+                    let is_available = store.is_available();
+                    self.note(format!("opened, available {is_available}: {recovered:?}"));
                     self.store = Some(store);
+                    self.is_unrepaired = !is_available;
                     return self.recovered(&recovered, attempt > 0);
                 }
                 Err(OpenError::Disk(error)) => {
@@ -435,7 +446,7 @@ impl World {
             "crash" => self.disk.crash(),
             _ => self.disk.kill(),
         }
-        if self.may_damage && self.prng.chance(0.3) {
+        if self.may_damage && !self.is_unrepaired && self.prng.chance(0.3) {
             self.damage();
         }
     }

@@ -76,6 +76,10 @@ pub struct Reached {
     pub damaged_starts: u64,
     /// Starts of logs that died in the middle.
     pub starts_that_died: u64,
+    /// Starts of logs on a full disk, that could be read only.
+    pub full_starts: u64,
+    /// Starts of logs that a full disk refused.
+    pub refused_starts: u64,
     /// Bits flipped in what had been synced.
     pub flips: u64,
     /// Segments dropped from disks.
@@ -115,6 +119,8 @@ impl std::ops::AddAssign for Reached {
         self.torn_tails += other.torn_tails;
         self.damaged_starts += other.damaged_starts;
         self.starts_that_died += other.starts_that_died;
+        self.full_starts += other.full_starts;
+        self.refused_starts += other.refused_starts;
         self.flips += other.flips;
         self.dropped_segments += other.dropped_segments;
         self.batches += other.batches;

@@ -1,0 +1,212 @@
+//! Starts on a full disk: what was durable is there and stays, nothing is taken until there is room, and then the log goes on.
+
+use log::store::hostile::HostileDisk;
+use log::store::{Append, Disk, DiskError, OpenError, Store, StoreError, StoreSettings};
+use log::{NewRecord, RecordView};
+use stdx::hash::Seed;
+
+const FULL: StoreError = StoreError::Disk(DiskError::NoSpace);
+
+fn try_open(disk: &HostileDisk, new_epoch: u64) -> Result<Store<HostileDisk>, OpenError> {
+    let settings = StoreSettings {
+        partitions_count: 1,
+        segment_bytes: 64 << 10,
+        bytes_max: 1 << 20,
+        age_max_ms: 0,
+        new_epoch,
+        hash_seed: Seed(1, 2),
+    };
+    Ok(Store::open(disk.clone(), settings, 1)?.0)
+}
+
+/// Opens the log a second time or later: it is the same one.
+fn open(disk: &HostileDisk) -> Store<HostileDisk> {
+    let store = try_open(disk, 8).unwrap();
+    assert_eq!(store.epoch(), 7);
+    store
+}
+
+fn append(store: &mut Store<HostileDisk>, offset: u64) -> Result<(), StoreError> {
+    let payload = vec![offset as u8; 3_000];
+    let record = NewRecord {
+        payload: &payload,
+        ..NewRecord::default()
+    };
+    let mut encoded = Vec::new();
+    record.encode_head(offset, &mut encoded).unwrap();
+    encoded.extend_from_slice(record.payload);
+    let append = Append {
+        partition: 0,
+        topic: b"t",
+        record: &encoded,
+    };
+    store.append(&[append], 1)
+}
+
+/// What a start puts into memory.
+fn offsets(store: &mut Store<HostileDisk>) -> Vec<u64> {
+    let mut offsets = Vec::new();
+    let mut visit = |_: u32, _: &[u8], record: RecordView<'_>| {
+        assert!(
+            record
+                .payload()
+                .iter()
+                .all(|byte| *byte == record.offset() as u8)
+        );
+        offsets.push(record.offset());
+    };
+    store.recent(u64::MAX, &mut visit).unwrap();
+    offsets
+}
+
+/// A log with so many records, that was not ended.
+fn log_with(records: u64, seed: u64) -> HostileDisk {
+    let disk = HostileDisk::new(seed);
+    let mut store = try_open(&disk, 7).unwrap();
+    for offset in 1..=records {
+        append(&mut store, offset).unwrap();
+    }
+    drop(store);
+    disk.kill();
+    disk
+}
+
+fn set_full(disk: &HostileDisk) {
+    disk.set_capacity(Some(disk.bytes()));
+}
+
+/// It can be read at once, refuses, and goes on by itself.
+#[test]
+fn after_a_crash() {
+    let disk = log_with(3, 4);
+    set_full(&disk);
+    for _ in 0..2 {
+        let mut store = open(&disk);
+        assert!(!store.is_available());
+        assert_eq!((store.heads(), store.floor(0)), (&[3][..], 1));
+        assert_eq!(offsets(&mut store), [1, 2, 3]);
+        assert_eq!(store.probe(1), Err(FULL));
+        assert_eq!(append(&mut store, 4), Err(FULL));
+        assert_eq!(offsets(&mut store), [1, 2, 3]);
+        drop(store);
+        disk.crash();
+        set_full(&disk);
+    }
+    let mut store = open(&disk);
+    disk.set_capacity(None);
+    assert_eq!(store.probe(1), Ok(()));
+    assert!(store.is_available());
+    append(&mut store, 5).unwrap();
+    assert_eq!(offsets(&mut store), [1, 2, 3, 5]);
+    drop(store);
+    disk.crash();
+    assert_eq!(offsets(&mut open(&disk)), [1, 2, 3, 5]);
+}
+
+/// After a failed sync what the system shows need not be on disk. What a start shows must be.
+#[test]
+fn what_it_shows_is_durable() {
+    for seed in 0..50 {
+        let disk = log_with(2, seed);
+        let mut store = open(&disk);
+        append(&mut store, 3).unwrap();
+        disk.fail_syncs(1);
+        // Room for the batch, and not for a segment with it.
+        disk.set_capacity(Some(disk.bytes() + 3_300));
+        assert_eq!(append(&mut store, 4), Err(FULL));
+        drop(store);
+        disk.kill();
+
+        // What was removed takes no room any more.
+        disk.clone().sync_directory().unwrap();
+        set_full(&disk);
+        let mut store = open(&disk);
+        assert!(!store.is_available());
+        assert_eq!(offsets(&mut store), [1, 2, 3, 4]);
+        drop(store);
+        disk.crash();
+        disk.set_capacity(None);
+        assert_eq!(offsets(&mut open(&disk)), [1, 2, 3, 4], "seed {seed}");
+    }
+}
+
+/// A start that dies on its way, at any call, or cannot sync, takes nothing from the log.
+#[test]
+fn a_start_that_dies() {
+    for calls in 0..60 {
+        for is_power in [false, true] {
+            let disk = log_with(3, u64::from(calls));
+            set_full(&disk);
+            disk.stop_after(calls);
+            let died = try_open(&disk, 8).map(|_| ());
+            assert!(matches!(died, Ok(()) | Err(OpenError::Disk(_))), "{died:?}");
+            match is_power {
+                true => disk.crash(),
+                false => disk.kill(),
+            }
+            set_full(&disk);
+            assert_eq!(offsets(&mut open(&disk)), [1, 2, 3], "{calls} calls");
+        }
+    }
+    let disk = log_with(3, 1);
+    set_full(&disk);
+    disk.fail_syncs(2); // of the directory, and of the batch if that one were let through
+    let refused = try_open(&disk, 8).map(|_| ());
+    assert_eq!(refused, Err(OpenError::Disk(DiskError::Io(5))));
+    disk.kill();
+    assert_eq!(offsets(&mut open(&disk)), [1, 2, 3]);
+}
+
+/// A clean end needs no room at the start after it; and one on a full disk is found by the next start in any case.
+#[test]
+fn clean_ends() {
+    let disk = log_with(2, 4);
+    let mut store = open(&disk);
+    store.close().unwrap();
+    drop(store);
+    set_full(&disk);
+    let mut store = open(&disk);
+    assert!(store.is_available());
+    assert_eq!(offsets(&mut store), [1, 2]);
+    drop(store);
+
+    let disk = log_with(2, 5);
+    set_full(&disk);
+    let mut store = open(&disk);
+    assert_eq!(store.close(), Err(FULL));
+    drop(store);
+    disk.crash();
+    disk.set_capacity(None);
+    let mut store = open(&disk);
+    assert!(store.is_available());
+    assert_eq!(offsets(&mut store), [1, 2]);
+}
+
+/// Where the newest batch cannot be made durable without room, the start is refused, and so is one that has to begin a
+/// log or an epoch.
+#[test]
+fn starts_that_are_refused() {
+    let refused = |disk: &HostileDisk| {
+        set_full(disk);
+        for _ in 0..2 {
+            let refused = try_open(disk, 8).map(|_| ());
+            assert_eq!(refused, Err(OpenError::Disk(DiskError::NoSpace)));
+            disk.kill();
+        }
+        disk.set_capacity(None);
+        try_open(disk, 8).unwrap()
+    };
+    let mut store = refused(&HostileDisk::new(1));
+    assert_eq!((store.epoch(), offsets(&mut store)), (8, vec![]));
+
+    let disk = log_with(3, 1);
+    disk.copy_on_write();
+    let mut store = refused(&disk);
+    assert_eq!((store.epoch(), offsets(&mut store)), (7, vec![1, 2, 3]));
+
+    let disk = log_with(3, 1);
+    let first = disk.names().into_iter().find(|name| name.ends_with(".log"));
+    assert!(disk.flip_bit(&first.unwrap(), 1_000, 1));
+    let mut store = refused(&disk);
+    assert_eq!((store.epoch(), offsets(&mut store)), (8, vec![2, 3]));
+}
