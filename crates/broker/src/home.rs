@@ -257,6 +257,10 @@ impl Home {
                 self.consumed(from);
                 self.describe(from.edge, connection, &indexes, positions, out);
             }
+            Request::Positions => {
+                self.consumed(from);
+                self.tell_positions(from.edge, out);
+            }
             Request::Publish {
                 partition,
                 rule,

@@ -218,6 +218,8 @@ pub enum Request {
         /// Positions of partitions are wanted too.
         positions: bool,
     },
+    /// How far this edge's streams have come, to be told to filters. Answered by [`Letter::Positions`].
+    Positions,
     /// Append a message. Answered by [`Letter::Published`] if `reply` is given.
     Publish {
         /// Where the topic lives.
@@ -393,6 +395,11 @@ pub enum Letter {
         /// Of all partitions of this home, if asked for.
         positions: Vec<(PartitionId, u64)>,
     },
+    /// The answer to [`Request::Positions`]: of each partition of this home how far the stream to this edge has come.
+    Positions {
+        /// In the order of the partitions.
+        positions: Vec<StreamPosition>,
+    },
     /// The acknowledgement of a publish.
     Published {
         /// Who asked.
@@ -490,6 +497,17 @@ pub enum GapReason {
     Damaged,
 }
 
+/// How far a stream has come in one partition, and what the log still has there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamPosition {
+    /// Which.
+    pub partition: PartitionId,
+    /// Everything up to here that the edge has interest in has been posted before.
+    pub through: u64,
+    /// The least offset that a record may have; above the head if there is none.
+    pub oldest: u64,
+}
+
 /// Which of an edge's counts of requests on their way to a home a request is in. Logs are indexes into the settings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Lane {
@@ -510,6 +528,7 @@ impl Request {
             }
             | Request::Release { .. }
             | Request::Describe { .. }
+            | Request::Positions
             | Request::AddFilter { .. }
             | Request::RemoveFilter { .. }
             | Request::Credit { .. } => Lane::Memory,

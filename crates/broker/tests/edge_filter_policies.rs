@@ -378,8 +378,8 @@ fn a_gap_stays_a_gap() {
                 a: named x/1 3<2 3
                 a: named x/1 4<3 4
                 a: gap 1 partition 0 4..6 Evicted
-                a: named x/1 7<6 7 for 1
-                a: caught-up 1 partition 0 through 7
+                a: caught-up 1 partition 0 through 6
+                a: named x/1 7<6 7
                 a: named x/1 8<7 8
             b: flood x/1 9..9
                 a: named x/1 9<8 9
@@ -416,6 +416,7 @@ fn conflate_overtaken_by_eviction() {
             a: skipped 1 partition 0 9..11 Conflated
             a: named x/2 12<11 12 for 1
             a: caught-up 1 partition 0 through 12
+            a: caught-up 1 partition 0 through 9
         b: flood x/1 13..13
             a: named x/1 13<9 13
         ",

@@ -435,6 +435,7 @@ fn overtaken_by_eviction() {
             a: named x/1 21<20 21 for 1
             a: named x/1 22<21 22 for 1
             a: caught-up 1 partition 0 through 22
+            a: caught-up 1 partition 0 through 22
         b: flood x/1 23..23
             a: named x/1 23<22 23
         ",

@@ -336,6 +336,8 @@ fn a_lagging_stream_announces_and_loses() {
             e0 message i0 1<0 1
         pub a/x 2
         pub a/y 3
+        positions e0
+            e0 positions p0 through 1 of 1..
         pump
         credit e0 1000
         pump
@@ -353,9 +355,13 @@ fn a_lagging_stream_announces_and_loses() {
         pump
             e0 released i1
             e0 released i2
+        positions e0
+            e0 positions p0 through 3 of 5..
         read e0 s2 i0 after 3
             e0 stream-gap 3..4
             e0 page s2 gap 3..4 Evicted [] through 4 caught-up
+        positions e0
+            e0 positions p0 through 4 of 5..
         credit e0 1000
         pump
             e0 message i0 5<4 5

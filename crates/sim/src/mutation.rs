@@ -65,11 +65,15 @@ pub enum Mutation {
     IdAhead,
     /// A publication loses the key by which a repeat of it is known.
     DropKeys,
+    /// An edge is told that a partition's stream has come further than it has.
+    PositionAhead,
+    /// An edge never hears how far the streams have come.
+    LosePositions,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 27] = [
+    pub const ALL: [Mutation; 29] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -97,12 +101,25 @@ impl Mutation {
         Mutation::TicketAhead,
         Mutation::IdAhead,
         Mutation::DropKeys,
+        Mutation::PositionAhead,
+        Mutation::LosePositions,
     ];
 
     /// Whether it takes a log on disk.
     pub fn needs_disk(self) -> bool {
-        let place = Mutation::ALL.iter().position(|other| *other == self);
-        place.is_some_and(|place| (14..24).contains(&place))
+        matches!(
+            self,
+            Mutation::AckBeforeSync
+                | Mutation::DeliverBeforeSync
+                | Mutation::LoseCommitted
+                | Mutation::RepeatDiskPage
+                | Mutation::SkipDiskRecord
+                | Mutation::DiskPageEndsEarly
+                | Mutation::SkipRecovered
+                | Mutation::ForgetLastBatch
+                | Mutation::ReuseOffsets
+                | Mutation::DropProducers
+        )
     }
 
     /// Whether it shows after a restart only.
@@ -396,6 +413,14 @@ impl Saboteur {
                 {
                     self.strikes += 1;
                     positions.iter_mut().for_each(|(_, offset)| *offset += 1);
+                }
+                (Letter::Positions { positions }, Some(Mutation::PositionAhead)) => {
+                    self.strikes += 1;
+                    positions.iter_mut().for_each(|at| at.through += 1);
+                }
+                (Letter::Positions { .. }, Some(Mutation::LosePositions)) => {
+                    self.strikes += 1;
+                    continue;
                 }
                 (Letter::Published { .. }, Some(Mutation::LoseAck)) if self.strikes() => continue,
                 (Letter::Released { .. }, Some(Mutation::DropReleased)) if self.strikes() => {

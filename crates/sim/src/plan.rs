@@ -136,6 +136,11 @@ impl Plan {
             true => 1_500,
             false => random.between(300, 3_000),
         };
+        let active_ms = match mutation {
+            // Positions are told once a second.
+            Some(Mutation::PositionAhead) => 3_000,
+            _ => active_ms,
+        };
         let mut plan = Plan {
             seed,
             settings: Arc::new(settings),

@@ -211,6 +211,7 @@ impl Edge {
             .filter(|beginning| beginning.gap.is_some())
             .count() as u64;
         self.tell_subscribed_filters(index, &opened, &beginnings);
+        self.owe_if_told(index, &beginnings);
         if is_replaying {
             self.slots[index].set(flag::LAGGING);
             self.read_if_writable(index);

@@ -56,6 +56,7 @@ impl Edge {
         if now_s != self.swept_s {
             let seconds = u64::from(now_s.wrapping_sub(self.swept_s)).min(SWEEP_S);
             self.swept_s = now_s;
+            self.ask_for_positions();
             self.sweep(seconds);
         }
     }
@@ -71,7 +72,8 @@ impl Edge {
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let sweep = (self.slots.count() > 0).then(|| (u64::from(self.swept_s) + 1) * 1_000);
         let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
-        [self.wheel.next_deadline(), poll, sweep]
+        let positions = self.positions.next_step_ms();
+        [self.wheel.next_deadline(), poll, sweep, positions]
             .into_iter()
             .flatten()
             .min()

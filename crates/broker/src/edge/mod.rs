@@ -16,6 +16,7 @@ mod large;
 mod liveness;
 mod outbox;
 mod policies;
+mod positions;
 mod producers;
 mod ring;
 mod room;
@@ -125,6 +126,7 @@ pub struct Edge {
     filters: FilterTrie<u32>,
     filter_entries: Slab<filters::FilterEntry>,
     behind: behind::Behind,
+    positions: positions::Positions,
     /// Messages to filters so far.
     named_frames: u64,
     /// Times that something queued was given up, to be read again.
@@ -193,6 +195,7 @@ impl Edge {
             filters: FilterTrie::default(),
             filter_entries: Slab::new(),
             behind: behind::Behind::default(),
+            positions: positions::Positions::default(),
             named_frames: 0,
             lags: 0,
             filters_version: 0,
@@ -229,6 +232,7 @@ impl Edge {
         let spent = std::mem::take(&mut self.spent);
         self.resumed.extend(spent);
         self.continue_resumed();
+        self.tell_some_positions();
         self.drain_some();
     }
 
@@ -357,6 +361,7 @@ impl Edge {
                 names,
                 positions,
             } => self.described(home, connection, &names, &positions),
+            Letter::Positions { positions } => self.positions_are(home, &positions),
             Letter::Consumed {
                 lane,
                 requests,

@@ -409,6 +409,13 @@ impl Edge {
                     false
                 }
                 Origin::Private => true,
+                Origin::Told => {
+                    let keep = !drop && dropped.is_empty();
+                    if !keep {
+                        self.slots[index].set(flag::OWED);
+                    }
+                    keep
+                }
                 Origin::Plain {
                     home,
                     index: topic,
@@ -499,6 +506,9 @@ impl Edge {
         if self.slots[index].is(flag::CHOKED) {
             self.slots[index].clear(flag::CHOKED);
             self.resume(index);
+        }
+        if self.slots[index].is(flag::OWED) {
+            self.owe_positions(index);
         }
         if self.slots[index].is(flag::LAGGING) {
             self.read_lagging(index);

@@ -41,6 +41,9 @@ pub(crate) enum Origin {
         /// It has used credit of a replay.
         is_paid: bool,
     },
+    /// How far filters are settled, told now and then: given up without a trace, and with anything for filters that was
+    /// given up before it.
+    Told,
 }
 
 struct Frame {

@@ -62,6 +62,8 @@ pub(crate) mod flag {
     pub const BEHIND: u32 = 1 << 15;
     /// A unit of its input has been dealt with since it last went on.
     pub const SERVED: u32 = 1 << 16;
+    /// It could not be told how far its filters are settled; to be done when all that waits has been written.
+    pub const OWED: u32 = 1 << 17;
 }
 
 /// One connection.

@@ -4,8 +4,9 @@
 //! but by [`Home::pump`], until that has reached the head; the stream's position never goes back.
 
 use super::interests::Interests;
+use super::partitions::HomePartition;
 use super::{Home, HomeOutputs};
-use crate::mail::{EdgeId, Letter};
+use crate::mail::{EdgeId, Letter, StreamPosition};
 use log::ForwardLimits;
 use stdx::chunk::Slice;
 
@@ -103,6 +104,17 @@ impl Home {
                 .lagging
                 .retain(|other| *other != local);
         }
+    }
+
+    /// Says how far the streams to an edge have come.
+    pub(super) fn tell_positions(&self, edge: EdgeId, out: &mut HomeOutputs) {
+        let position = |partition: &HomePartition| StreamPosition {
+            partition: partition.id,
+            through: partition.stream_position(usize::from(edge)),
+            oldest: partition.floor(),
+        };
+        let positions = self.partitions.iter().map(position).collect();
+        out.post(edge, Letter::Positions { positions });
     }
 
     /// Reads a lagging stream on from the log. Returns how many records it looked at.

@@ -174,6 +174,21 @@ impl StreamCursor {
         }
     }
 
+    /// Everything for filters up to here, in one partition, has been sent, and perhaps more. Whether that is news.
+    pub fn advance_partition(&mut self, partition: PartitionId, offset: u64) -> bool {
+        let Some(log) = self.log_of(partition) else {
+            return false;
+        };
+        let place = (partition - log.first_partition) as usize;
+        match log.offsets.get_mut(place) {
+            Some(place) if *place < offset => {
+                *place = offset;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The cursors with which the filters are asked for. What the client brought does not know is unknown.
     pub fn partitions(&self, settings: &Settings) -> Vec<PartitionCursor> {
         let unknown;

@@ -425,7 +425,7 @@ fn caught_up_event(id: Option<&str>) -> Vec<u8> {
 }
 
 /// A cursor without an event.
-fn id_event(id: Option<&str>) -> Vec<u8> {
+pub(super) fn id_event(id: Option<&str>) -> Vec<u8> {
     let event = OutgoingEvent {
         id,
         ..OutgoingEvent::default()

@@ -13,6 +13,7 @@ mod native;
 mod native_filters;
 mod once;
 mod poll;
+mod positions;
 mod publish;
 mod route;
 pub(crate) mod ticket;

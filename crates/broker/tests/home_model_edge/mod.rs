@@ -247,9 +247,10 @@ impl Edge {
                 }
             }
             Letter::Published { .. } | Letter::Consumed { .. } | Letter::Stalled { .. } => {}
-            Letter::History { .. } | Letter::FilterPage { .. } | Letter::Described { .. } => {
-                panic!("nobody asked")
-            }
+            Letter::History { .. }
+            | Letter::FilterPage { .. }
+            | Letter::Described { .. }
+            | Letter::Positions { .. } => panic!("nobody asked"),
         }
     }
 

@@ -231,6 +231,7 @@ impl World {
                 }
             }
             ["filter" | "scan", ..] => filter_request(words),
+            ["positions", _] => Request::Positions,
             ["unfilter", _, filter] => Request::RemoveFilter {
                 filter: slice(filter),
             },

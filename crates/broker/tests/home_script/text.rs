@@ -133,6 +133,20 @@ pub fn text_of(letter: &Letter) -> String {
             "described {:?} {positions:?}",
             String::from_utf8_lossy(names)
         ),
+        Letter::Positions { positions } => {
+            let position = |at: &StreamPosition| {
+                let StreamPosition {
+                    partition,
+                    through,
+                    oldest,
+                } = at;
+                format!(" p{partition} through {through} of {oldest}..")
+            };
+            format!(
+                "positions{}",
+                positions.iter().map(position).collect::<String>()
+            )
+        }
         Letter::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
         Letter::History {
             result: Ok(page), ..

@@ -349,10 +349,8 @@ impl Client {
                         format!("caught-up {number} through {through}")
                     }
                     Some(partition) => {
-                        let verdict = self.settle_filter(number, partition, through);
-                        format!(
-                            "caught-up {number} partition {partition} through {through}{verdict}"
-                        )
+                        self.filter_caught_up(number, partition, through);
+                        format!("caught-up {number} partition {partition} through {through}")
                     }
                 }
             }
@@ -485,6 +483,13 @@ impl Client {
         let is_back = through < *cursor;
         *cursor = through;
         if is_back { " BACK" } else { "" }
+    }
+
+    /// It may name what was settled before.
+    fn filter_caught_up(&mut self, number: u32, partition: u32, through: u64) {
+        let filter = self.filters.get_mut(&number).expect("a filter's number");
+        let cursor = filter.cursors.get_mut(&partition).expect("its partition");
+        *cursor = through.max(*cursor);
     }
 
     /// The client has asked for a filter.

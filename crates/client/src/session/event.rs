@@ -186,7 +186,8 @@ pub enum Event {
     /// A message.
     Message(Message),
     /// Everything up to `position` was delivered or reported; live from here. Comes at least once after each
-    /// [`Event::Subscribed`] of a topic, and for each partition of a filter that was replayed.
+    /// [`Event::Subscribed`] of a topic, and for each partition of a filter that was replayed. For a filter that is live it
+    /// comes now and then where others keep a partition busy, so that the position does not fall behind what the log keeps.
     CaughtUp {
         /// Which.
         subscription: SubscriptionId,

@@ -274,6 +274,8 @@ impl Wide {
             if part.must_announce {
                 return Err(format!("was not told of its gap in {partition}"));
             }
+            is_young(oracle.floor(*partition), part.run.cursor)
+                .map_err(|text| format!("in partition {partition} {text}"))?;
             for topic in self.topics.get(partition).into_iter().flatten() {
                 oracle
                     .is_past_marker(&part.run_of(*topic))
@@ -298,6 +300,15 @@ impl Part {
             seen: self.seen.get(&topic).cloned().unwrap_or_default(),
             ..self.run.clone()
         }
+    }
+}
+
+/// Others may have kept the partition busy: the cursor comes along, so that no gap awaits who comes back. When the last
+/// messages of all topics have come, less than a quarter of the partition may lie behind it.
+fn is_young(head: u64, cursor: u64) -> Result<(), String> {
+    match head <= cursor || (head - cursor) * 4 < head {
+        true => Ok(()),
+        false => Err(format!("is at {cursor}, and the head at {head}")),
     }
 }
 
