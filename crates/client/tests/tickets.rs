@@ -5,6 +5,7 @@ mod support;
 use client::session::{Event, Reason, Session, Settings};
 use client::{Start, SubscribeOptions, SubscriptionId};
 use support::{Conversation, Node, exchange_all};
+use wire::native::{CaughtUp, ServerFrame};
 
 struct World {
     session: Session,
@@ -191,6 +192,33 @@ fn the_ticket_of_go_away_is_used() {
     world.reconnect(1_500);
     assert_eq!(world.conversation.cursors, Some(1));
     assert_eq!(world.told(), (vec![1], vec![(1, 3)]));
+}
+
+/// A ticket may be beyond what its client knows to be settled, where the topic has nothing: nothing is missing.
+#[test]
+fn a_ticket_may_be_ahead() {
+    let mut world = World::new(Settings::default());
+    world.node.ticket_lifetime_s = None;
+    world.reconnect(0);
+    let id = world.subscribe("t");
+    let before = world.session.cursor(id).unwrap();
+    world.node.publish("other", b"x");
+    world.node.publish("other", b"x");
+    let ticket = world.conversation.ticket(&mut world.node);
+    world.conversation.go_away_with(10, &[], Some(&ticket));
+    world.exchange();
+    world.told();
+    world.reconnect(1_500);
+    let through = world.node.head;
+    assert!(before.offset < through, "the ticket is ahead");
+    world.conversation.send(&ServerFrame::CaughtUp(CaughtUp {
+        subscription: id.0,
+        partition: None,
+        through,
+    }));
+    world.publish("t");
+    let newest = world.node.head;
+    assert_eq!(world.told(), (vec![1], vec![(1, newest)]));
 }
 
 /// Where none are issued, or none are wanted, nobody asks.

@@ -163,6 +163,7 @@ impl Session {
 
     fn subscribed(&mut self, frame: &Subscribed<'_>) {
         let id = frame.subscription;
+        let by_ticket = self.tickets.brings(id);
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return self.give_back(id); // unsubscribed meanwhile, if not while we were away
         };
@@ -177,9 +178,15 @@ impl Session {
         subscription.was_granted = true;
         subscription.is_granted = true;
         let beginning = plain.beginning;
-        subscription
-            .proof
-            .subscribed(beginning.through, beginning.continued);
+        let mut through = beginning.through;
+        if by_ticket
+            && beginning.continued
+            && let Some(cursor) = subscription.proof.cursor()
+        {
+            // The ticket's cursor may be beyond ours, where the topic has nothing in between: what comes next proves it.
+            through.offset = through.offset.min(cursor.offset);
+        }
+        subscription.proof.subscribed(through, beginning.continued);
         // A gap that is due comes before anything else; caught up is told after it.
         let is_gap_due = subscription.proof.is_gap_due();
         subscription.caught_up_due = !beginning.replaying && is_gap_due;

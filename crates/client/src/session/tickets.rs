@@ -59,6 +59,12 @@ impl Tickets {
         self.was_presented
     }
 
+    /// Whether the subscription comes back by the ticket of this connection.
+    pub(super) fn brings(&self, subscription: u32) -> bool {
+        let held = self.held.as_ref().filter(|_| self.was_presented);
+        held.is_some_and(|held| held.covers.contains(&subscription))
+    }
+
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.ask_at_ms
     }

@@ -405,8 +405,11 @@ impl Conversation {
         match (ticket, held) {
             (_, Some(held)) => {
                 for (number, filter, cursor) in held.clone() {
-                    let newer = hello.cursors.iter().find(|it| it.subscription == number);
-                    let position = newer.map_or(cursor, |newer| newer.position);
+                    let own = hello.cursors.iter().find(|it| it.subscription == number);
+                    let is_newer =
+                        |own: &Position| own.epoch != cursor.epoch || own.offset > cursor.offset;
+                    let own = own.map(|own| own.position).filter(is_newer);
+                    let position = own.unwrap_or(cursor);
                     let partition = 0;
                     let each = [PartitionPosition {
                         partition,
