@@ -3,7 +3,8 @@
 //! The node's own loop is left out: letters go to and fro at once, and writes are taken in part. Asserted: no panic; a
 //! connection never owns more than its bound; when all have left, nothing of them is left.
 
-use broker::edge::{Edge, Now, Written};
+use broker::edge::{Edge, Written};
+use broker::now::Now;
 use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::settings::{
@@ -96,7 +97,7 @@ impl Shard {
         for _ in 0..4 {
             self.exchange();
             self.home
-                .pump(self.now.unix_ms, &mut self.memory, &mut self.letters);
+                .pump(self.now, &mut self.memory, &mut self.letters);
             self.exchange();
             let random = &mut self.random;
             self.edge.flush(&mut |_, parts| {
@@ -121,7 +122,7 @@ impl Shard {
             }
             for request in requests {
                 self.home.handle(
-                    self.now.unix_ms,
+                    self.now,
                     0,
                     request,
                     &mut self.memory,

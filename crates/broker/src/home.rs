@@ -53,6 +53,7 @@ pub use window::FoundWindow;
 
 use crate::disk::{DiskLetter, DiskRequest};
 use crate::mail::{EdgeId, HomeId, Lane, Letter, PartitionId, Request};
+use crate::now::Now;
 use crate::settings::Settings;
 use dedup::Dedup;
 use edges::Edge;
@@ -166,16 +167,17 @@ impl Home {
         }
     }
 
-    /// Deals with one request of an edge. `now_ms` is the wall clock, in milliseconds since 1970; it may jump.
+    /// Deals with one request of an edge.
     pub fn handle(
         &mut self,
-        now_ms: u64,
+        now: Now,
         from: EdgeId,
         request: Request,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        self.steady.advance(now_ms);
+        self.steady.advance(now);
+        let now_ms = now.unix_ms;
         let credit_max = i64::from(self.settings.limits.stream_credit_bytes);
         let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
             return;
@@ -317,13 +319,14 @@ impl Home {
     /// Deals with a letter of a log thread; `log` is the log's index in the settings.
     pub fn disk(
         &mut self,
-        now_ms: u64,
+        now: Now,
         log: u16,
         letter: DiskLetter,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        self.steady.advance(now_ms);
+        self.steady.advance(now);
+        let now_ms = now.unix_ms;
         let share = usize::from(log);
         self.heard_of(share, out);
         match letter {
@@ -344,8 +347,9 @@ impl Home {
 
     /// Reads lagging streams on while their edges have credit, evicts by age, and serves pages that wait: a bounded part
     /// of it. Once in each turn. True if there is more that can be done at once.
-    pub fn pump(&mut self, now_ms: u64, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
-        self.steady.advance(now_ms);
+    pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
+        self.steady.advance(now);
+        let now_ms = now.unix_ms;
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
         let more_old = self.dedup.sweep(self.steady.ms);
         let more_dropped = self.forget_dropped(out);
@@ -372,13 +376,13 @@ impl Home {
         }
     }
 
-    /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at; by the wall clock.
+    /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at; monotonic.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry = (0..self.partitions.len() as u32)
             .filter_map(|local| self.expiry_of(local))
             .chain(self.next_look_at_disks())
             .min();
-        expiry.map(|expiry| self.steady.wall_at(expiry))
+        expiry.map(|expiry| self.steady.monotonic_at(expiry))
     }
 
     /// Counters and present sizes.

@@ -9,6 +9,7 @@ pub mod edge;
 pub mod filters;
 pub mod home;
 pub mod mail;
+pub mod now;
 pub mod position;
 mod session;
 pub mod settings;

@@ -16,7 +16,7 @@ use broker::position::Position;
 use broker::settings::{Limits, Settings};
 use disk::TestDisk;
 use home_model_edge::{Edge, State, Subscription};
-use home_support::{EPOCH, START_MS, Setup};
+use home_support::{EPOCH, START, Setup};
 use log::{HeapMemory, RecordView};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,7 +217,7 @@ impl World {
                 self.edges[edge].requests.push_back(credit);
             }
             Op::Pump => {
-                self.home.pump(START_MS, &mut self.memory, &mut self.out);
+                self.home.pump(START, &mut self.memory, &mut self.out);
                 self.home.finish_turn(&mut self.out);
                 self.collect();
             }
@@ -327,14 +327,14 @@ impl World {
         }
         let (memory, out) = (&mut self.memory, &mut self.out);
         self.home
-            .handle(START_MS, edge as EdgeId, request, memory, out);
+            .handle(START, edge as EdgeId, request, memory, out);
         self.collect();
     }
 
     fn hear(&mut self, letter: Option<DiskLetter>) {
         if let Some(letter) = letter {
             let (memory, out) = (&mut self.memory, &mut self.out);
-            self.home.disk(START_MS, 0, letter, memory, out);
+            self.home.disk(START, 0, letter, memory, out);
             self.collect();
         }
     }

@@ -9,10 +9,11 @@ mod home_support;
 
 use broker::home::{Home, HomeOutputs};
 use broker::mail::*;
+use broker::now::Now;
 use broker::position::Position;
 use broker::settings::{Limits, Settings};
 use home_model_edge::{Edge, State, Subscription};
-use home_support::{EPOCH, START_MS, Setup};
+use home_support::{EPOCH, START, Setup};
 use log::{HeapMemory, RecordView};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -68,6 +69,10 @@ enum Op {
     },
     Pump,
     Time {
+        step_ms: u64,
+    },
+    /// The wall clock alone.
+    Clock {
         step_ms: i64,
     },
 }
@@ -126,7 +131,7 @@ struct World {
     home: Home,
     memory: HeapMemory,
     out: HomeOutputs,
-    now_ms: u64,
+    now: Now,
     model: Model,
     edges: Vec<Edge>,
     next_payload: u32,
@@ -154,7 +159,7 @@ impl World {
             settings,
             memory: HeapMemory::new(setup.memory_bytes),
             out: HomeOutputs::new(setup.edges),
-            now_ms: START_MS,
+            now: START,
             model: Model::default(),
             edges: (0..EDGES).map(|_| Edge::default()).collect(),
             next_payload: 0,
@@ -234,11 +239,15 @@ impl World {
                     .push_back(Request::Credit { bytes });
             }
             Op::Pump => {
-                self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+                self.home.pump(self.now, &mut self.memory, &mut self.out);
                 self.collect();
             }
             Op::Time { step_ms } => {
-                self.now_ms = self.now_ms.saturating_add_signed(step_ms);
+                self.now.monotonic_ms += step_ms;
+                self.now.unix_ms += step_ms;
+            }
+            Op::Clock { step_ms } => {
+                self.now.unix_ms = self.now.unix_ms.saturating_add_signed(step_ms);
             }
         }
     }
@@ -304,7 +313,7 @@ impl World {
             _ => None,
         };
         self.home.handle(
-            self.now_ms,
+            self.now,
             edge as EdgeId,
             request,
             &mut self.memory,
@@ -389,7 +398,7 @@ impl World {
             },
         };
         self.home.handle(
-            self.now_ms,
+            self.now,
             INSPECTOR,
             request,
             &mut self.memory,
@@ -397,7 +406,7 @@ impl World {
         );
         // The turn's budget of pages may be spent; a later turn answers.
         while self.out.letters[usize::from(INSPECTOR)].is_empty() {
-            self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+            self.home.pump(self.now, &mut self.memory, &mut self.out);
         }
         let letters = std::mem::take(&mut self.out.letters[usize::from(INSPECTOR)]);
         let Some(Letter::History {
@@ -484,7 +493,7 @@ impl World {
         }
         self.settle();
         self.run(&Op::Time { step_ms: 5_000 });
-        while self.home.pump(self.now_ms, &mut self.memory, &mut self.out) {}
+        while self.home.pump(self.now, &mut self.memory, &mut self.out) {}
         self.collect();
         self.settle();
         let statistics = self.home.statistics();
@@ -543,7 +552,8 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (edge(), 1usize..6).prop_map(|(edge, count)| Op::Receive { edge, count }),
         3 => edge().prop_map(|edge| Op::Credit { edge }),
         3 => Just(Op::Pump),
-        2 => prop_oneof![Just(300i64), Just(1100), Just(-5000)].prop_map(|step_ms| Op::Time { step_ms }),
+        2 => prop_oneof![Just(300u64), Just(1100)].prop_map(|step_ms| Op::Time { step_ms }),
+        1 => prop_oneof![Just(-5000i64), Just(5000)].prop_map(|step_ms| Op::Clock { step_ms }),
     ]
 }
 

@@ -39,6 +39,7 @@ fn keys() {
         pub a two ack key=l
             e0 published 7:3
             e0 message i0 3<1 two
+        clock +900000000
         time +1000
         pub a one ack key=k
             e0 published 7:1 duplicate

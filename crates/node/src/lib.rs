@@ -4,6 +4,7 @@
 //! mailboxes and clock.
 #![forbid(unsafe_code)]
 
+mod age_clock;
 mod log_thread;
 pub mod logs;
 pub mod mailbox;

@@ -8,6 +8,7 @@
 //! under the same generation. Between two batches only so many reads are served, and between two reads never more than
 //! one batch, so that neither waits for all of the other.
 
+use crate::age_clock::AgeClock;
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
 use broker::mail::{Code, HomeId, PageLimits, PartitionId};
 use broker::settings::Settings;
@@ -111,6 +112,7 @@ pub struct LogWorker<D: Disk> {
     /// Monotonic milliseconds.
     probe_at_ms: u64,
     expire_at_ms: u64,
+    ages: AgeClock,
     statistics: LogStatistics,
 }
 
@@ -147,6 +149,7 @@ impl<D: Disk> LogWorker<D> {
             refused: vec![None; usize::from(settings.homes_count)],
             probe_at_ms: 0,
             expire_at_ms: 0,
+            ages: AgeClock::new(configured.map_or(0, |log| log.age_max_ms)),
         }
     }
 
@@ -406,8 +409,9 @@ impl<D: Disk> LogWorker<D> {
 
     fn expire(&mut self, time: LogTime, out: &mut HomeLetters) {
         self.expire_at_ms = time.monotonic_us / 1_000 + EXPIRE_INTERVAL_MS;
+        let now_ms = self.ages.look(time);
         for _ in 0..TURN_DROPS_MAX {
-            match self.store.expire(time.unix_ms) {
+            match self.store.expire(now_ms) {
                 Ok(Some(dropped)) => {
                     self.statistics.segments_dropped += 1;
                     self.say_dropped(&dropped, out);

@@ -7,9 +7,10 @@
 
 use crate::mailbox::{Control, Mailbox, Post, Report};
 use broker::disk::DiskLetter;
-use broker::edge::{Edge, Now, Written};
+use broker::edge::{Edge, Written};
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{Letter, Request};
+use broker::now::Now;
 use broker::settings::Settings;
 use log::Memory;
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -201,9 +202,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             .home
             .as_ref()
             .and_then(Home::next_deadline_ms)
-            .map(|at| at.saturating_sub(self.now.unix_ms));
-        // A deadline of the wall clock may jump; looking again each second costs nothing.
-        let home = home.map(|after| after.min(1_000));
+            .map(|at| at.saturating_sub(self.now.monotonic_ms));
         [edge, home]
             .into_iter()
             .flatten()
@@ -252,7 +251,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         };
         for request in requests {
             home.handle(
-                self.now.unix_ms,
+                self.now,
                 from,
                 request,
                 &mut *self.memory,
@@ -267,13 +266,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             return;
         };
         for letter in letters {
-            home.disk(
-                self.now.unix_ms,
-                log,
-                letter,
-                &mut *self.memory,
-                &mut self.home_out,
-            );
+            home.disk(self.now, log, letter, &mut *self.memory, &mut self.home_out);
         }
     }
 
@@ -378,7 +371,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
 
     fn pump(&mut self) {
         if let Some(home) = &mut self.home {
-            self.pump_again = home.pump(self.now.unix_ms, &mut *self.memory, &mut self.home_out);
+            self.pump_again = home.pump(self.now, &mut *self.memory, &mut self.home_out);
         }
     }
 

@@ -8,8 +8,9 @@ use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
-use broker::edge::{EdgeStatistics, Now};
+use broker::edge::EdgeStatistics;
 use broker::home::{Home, HomeStatistics};
+use broker::now::Now;
 use broker::settings::{Durability, LogSettings, Settings};
 use net::Wake;
 use net::kernel::{

@@ -62,8 +62,10 @@ pub struct Plan {
     pub memory_bytes: usize,
     /// Chance that an allocation of memory is refused though there is room.
     pub memory_refusals: f64,
-    /// The wall clock jumps.
+    /// The wall clock jumps, by seconds.
     pub clock_jumps: bool,
+    /// It leaps forwards by up to a day, beyond the age of all logs: nothing may be evicted for it.
+    pub clock_leaps: bool,
     /// The largest padding of a payload.
     pub payload_bytes_max: u64,
     /// Chance that a publication is retained.
@@ -125,6 +127,16 @@ impl Plan {
                 };
             }
         }
+        // Only with logs in memory: a start with logs on disk judges ages by the wall clock.
+        let clock_leaps = lossless
+            && kind == Kind::Memory
+            && mutation.is_none()
+            && Prng::new(seed ^ 0x1ea9).chance(0.3);
+        if clock_leaps {
+            for log in &mut settings.logs {
+                log.age_max_ms = HOUR_MS;
+            }
+        }
         let once = match mutation {
             Some(Mutation::DropProducers) => 1.0,
             // Over HTTP alone.
@@ -162,6 +174,7 @@ impl Plan {
             memory_bytes: if memory_is_short { 64 << 10 } else { 64 << 20 },
             memory_refusals: if memory_is_short { 0.2 } else { 0.0 },
             clock_jumps: !lossless && random.chance(0.3),
+            clock_leaps,
             payload_bytes_max: [0, 100, 1_500, 20_000]
                 [random.below(if big || once > 0.0 { 2 } else { 4 }) as usize],
             retain: [0.0, 0.0, 0.2][random.below(3) as usize],
@@ -282,6 +295,9 @@ impl Plan {
         self.topics.iter().position(|topic| topic == name)
     }
 }
+
+/// Far longer than a world lasts.
+const HOUR_MS: u64 = 3_600_000;
 
 /// Which logs a world has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

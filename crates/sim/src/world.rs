@@ -15,7 +15,7 @@ use crate::native::NativeClient;
 use crate::network::{Network, SimNet, fold};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
-use broker::edge::Now;
+use broker::now::Now;
 use node::reactor::{Clock, Reactor};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ use stdx::prng::Prng;
 const START_MS: u64 = 1_000;
 /// Virtual time at a world's start, since 1970, in milliseconds.
 const START_UNIX_MS: u64 = 1_700_000_000_000;
+/// The wall clock leaps by less.
+const DAY_MS: u64 = 86_400_000;
 /// After the faults everything must have come within so long.
 const CALM_MS_MAX: u64 = 90_000;
 /// Steps of one world, so that one that never rests ends.
@@ -43,6 +45,8 @@ impl Clock for SimClock {
 struct World {
     plan: Plan,
     random: Prng,
+    /// When the wall clock leaps.
+    leaps: Prng,
     network: Rc<RefCell<Network>>,
     mesh: Rc<RefCell<Mesh>>,
     disks: Rc<RefCell<Disks>>,
@@ -131,6 +135,7 @@ impl World {
         let mut world = World {
             plan,
             random,
+            leaps: Prng::new(seed ^ 0x6c65_6170),
             network,
             mesh,
             disks,
@@ -278,6 +283,13 @@ impl World {
         {
             let jump = self.random.below(4_000);
             now.unix_ms = (now.unix_ms + jump).saturating_sub(2_000);
+        }
+        if self.plan.clock_leaps
+            && self.phase == Phase::Active
+            && passed > 0
+            && self.leaps.chance(0.01)
+        {
+            now.unix_ms += self.leaps.below(DAY_MS);
         }
         self.clock.set(now);
         self.now_ms = now_ms;

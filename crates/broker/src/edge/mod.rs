@@ -38,6 +38,7 @@ pub(crate) use subscriptions::{Grant, Page};
 
 use crate::filters::FilterTrie;
 use crate::mail::{EdgeId, HomeId, Letter, Request};
+use crate::now::Now;
 use crate::position::Position;
 use crate::session::State;
 use crate::session::ticket::Tickets;
@@ -50,15 +51,6 @@ use stdx::key::Key;
 use stdx::slab::Slab;
 use stdx::wheel::Wheel;
 use wire::native::ErrorCode;
-
-/// One time for a whole turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Now {
-    /// Milliseconds of a clock that never goes back; for deadlines.
-    pub monotonic_ms: u64,
-    /// Milliseconds since 1970; for people and records.
-    pub unix_ms: u64,
-}
 
 /// What a client is told whose subscription is refused.
 #[derive(Clone, Copy, Debug)]

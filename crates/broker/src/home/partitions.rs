@@ -3,11 +3,11 @@
 //! A log's bytes and retained bytes are divided over its partitions in proportion, so that no home needs to know how full
 //! the others are: a home may use `bound * own partitions / all partitions` of it, wherever among its own.
 //!
-//! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps back neither evicts nor keeps
-//! anything for ever.
+//! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps neither evicts nor keeps anything.
 
 use super::staging::Staging;
 use crate::mail::PartitionId;
+use crate::now::Now;
 use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
 use std::collections::VecDeque;
@@ -52,11 +52,11 @@ pub(super) struct Share {
     pub disk: Option<Box<Staging>>,
 }
 
-/// Milliseconds that have passed, as far as a wall clock can tell: steps back count as none.
+/// Milliseconds that have passed since the home was first told the time, by the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Steady {
     pub ms: u64,
-    wall_ms: Option<u64>,
+    began_ms: Option<u64>,
 }
 
 impl HomePartition {
@@ -99,16 +99,14 @@ impl Share {
 }
 
 impl Steady {
-    pub fn advance(&mut self, now_ms: u64) {
-        let before = self.wall_ms.replace(now_ms).unwrap_or(now_ms);
-        self.ms += now_ms.saturating_sub(before);
+    pub fn advance(&mut self, now: Now) {
+        let began_ms = *self.began_ms.get_or_insert(now.monotonic_ms);
+        self.ms = self.ms.max(now.monotonic_ms.saturating_sub(began_ms));
     }
 
-    /// The wall clock's reading when so many steady milliseconds will have passed, if it does not jump.
-    pub fn wall_at(&self, steady_ms: u64) -> u64 {
-        self.wall_ms
-            .unwrap_or(0)
-            .saturating_add(steady_ms.saturating_sub(self.ms))
+    /// The monotonic clock's reading when so many steady milliseconds will have passed.
+    pub fn monotonic_at(&self, steady_ms: u64) -> u64 {
+        self.began_ms.unwrap_or(0).saturating_add(steady_ms)
     }
 }
 

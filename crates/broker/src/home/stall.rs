@@ -11,7 +11,7 @@
 use super::{Home, HomeOutputs};
 use crate::mail::{EdgeId, Letter};
 
-/// One look at the clock adds at most so many milliseconds: a wall clock that jumps is no disk that hangs.
+/// One look at the clock adds at most so many milliseconds: a thread that did not run is no disk that hangs.
 const STEP_MS_MAX: u64 = 1_000;
 
 /// How long a log has said nothing.

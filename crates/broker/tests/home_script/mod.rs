@@ -3,10 +3,11 @@
 pub mod disk;
 mod text;
 
-use crate::home_support::{START_MS, Setup};
+use crate::home_support::{START, START_MS, Setup};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{Home, HomeOutputs};
 use broker::mail::*;
+use broker::now::Now;
 use broker::position::Position;
 use broker::settings::Settings;
 use disk::TestDisk;
@@ -30,7 +31,7 @@ pub fn check(setup: Setup, script: &str) {
         settings,
         memory: HeapMemory::new(setup.memory_bytes),
         out: HomeOutputs::new(setup.edges),
-        now_ms: START_MS,
+        now: START,
     };
     let lines = || {
         script
@@ -68,7 +69,7 @@ struct World {
     home: Home,
     memory: HeapMemory,
     out: HomeOutputs,
-    now_ms: u64,
+    now: Now,
 }
 
 impl World {
@@ -77,12 +78,12 @@ impl World {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some((edge, request)) = self.request(&words) {
             self.home
-                .handle(self.now_ms, edge, request, &mut self.memory, &mut self.out);
+                .handle(self.now, edge, request, &mut self.memory, &mut self.out);
             return None;
         }
         match words[..] {
             ["pump"] => {
-                let more = self.home.pump(self.now_ms, &mut self.memory, &mut self.out);
+                let more = self.home.pump(self.now, &mut self.memory, &mut self.out);
                 more.then(|| "more".into())
             }
             ["turn"] => {
@@ -98,10 +99,15 @@ impl World {
                 .into(),
             ),
             ["time", step] => {
-                self.now_ms = self
-                    .now_ms
-                    .checked_add_signed(step.parse().unwrap())
-                    .unwrap();
+                let step_ms: u64 = step.parse().unwrap();
+                self.now.monotonic_ms += step_ms;
+                self.now.unix_ms += step_ms;
+                None
+            }
+            // Of the wall clock alone.
+            ["clock", step] => {
+                let unix_ms = self.now.unix_ms.checked_add_signed(step.parse().unwrap());
+                self.now.unix_ms = unix_ms.unwrap();
                 None
             }
             ["deadline"] => {
@@ -307,7 +313,7 @@ impl World {
             return Some("nothing".into());
         };
         self.home
-            .disk(self.now_ms, 0, letter, &mut self.memory, &mut self.out);
+            .disk(self.now, 0, letter, &mut self.memory, &mut self.out);
         None
     }
 

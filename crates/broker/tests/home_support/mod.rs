@@ -1,6 +1,7 @@
 //! What the tests of a home begin with.
 
 use broker::filters::FilterTrie;
+use broker::now::Now;
 use broker::settings::{
     Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketSettings,
 };
@@ -10,6 +11,12 @@ use std::sync::Arc;
 pub const EPOCH: u64 = 7;
 /// The time at a script's start.
 pub const START_MS: u64 = 1_000_000;
+
+/// What the clocks show at first.
+pub const START: Now = Now {
+    monotonic_ms: START_MS,
+    unix_ms: START_MS,
+};
 
 /// A home with one log and one rule, large in everything.
 #[derive(Clone)]

@@ -3,9 +3,10 @@
 use super::client::Client;
 use super::request;
 use broker::disk::{DiskLetter, DiskRequest};
-use broker::edge::{Edge, EdgeStatistics, Now, Written};
+use broker::edge::{Edge, EdgeStatistics, Written};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Code, Letter, Request};
+use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
 use std::collections::{BTreeMap, VecDeque};
@@ -172,8 +173,7 @@ impl<'a> World<'a> {
                         result: Ok(()),
                     };
                     let home = shard.home.as_mut().unwrap();
-                    let now_ms = self.now.unix_ms;
-                    home.disk(now_ms, log, letter, &mut shard.memory, &mut shard.out);
+                    home.disk(self.now, log, letter, &mut shard.memory, &mut shard.out);
                 }
             }
         }
@@ -393,7 +393,7 @@ impl<'a> World<'a> {
     }
 
     fn handle(&mut self, at: usize) -> bool {
-        let now_ms = self.now.unix_ms;
+        let now = self.now;
         let Shard {
             home: Some(home),
             memory,
@@ -417,9 +417,9 @@ impl<'a> World<'a> {
                 out.letters[usize::from(from)].push(letter);
                 continue;
             }
-            home.handle(now_ms, from, request, memory, out);
+            home.handle(now, from, request, memory, out);
         }
-        let more = home.pump(now_ms, memory, out);
+        let more = home.pump(now, memory, out);
         home.finish_turn(out);
         is_busy || more
     }
