@@ -7,6 +7,11 @@
 //! and keeps its own stack, which is never deeper than three entries for each level of the topic, so that neither deep
 //! names nor hostile sets of filters can exhaust anything. Children are ordered rather than hashed: clients choose
 //! the names, and order needs no seed against collisions.
+//!
+//! A walk costs the nodes that stand for a beginning of the topic: with `+` beside a literal in each of n levels up to
+//! 2^n in the last. That cannot be less where the filters cover the topic, as each is found; where they differ behind
+//! that from the topic, they are as many nodes for nothing. There are never more than levels of filters, and homes and
+//! edges look a topic up once for each change of the filters, not for each message.
 
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -301,6 +306,36 @@ mod tests {
             );
         }
         trie
+    }
+
+    /// `a` or `+` in each of so many levels, and then an end.
+    fn hostile(levels: u32, end: &str) -> FilterTrie<u32> {
+        let mut trie = FilterTrie::default();
+        for number in 0..1 << levels {
+            let level = |level| ["a", "+"][(number >> level & 1) as usize];
+            let levels: Vec<&str> = (0..levels).map(level).collect();
+            let filter = levels.join("/") + end;
+            trie.insert(Filter::parse(&filter).unwrap(), number);
+        }
+        trie
+    }
+
+    /// The figures of `docs/reliability.md`.
+    #[test]
+    fn the_dearest_match() {
+        let topic = "a/".repeat(15) + "a";
+        let count = |trie: &FilterTrie<u32>, topic: &str| {
+            let mut count = 0;
+            trie.matches(topic, &mut |_| count += 1);
+            count
+        };
+        let trie = hostile(16, "");
+        // Every node stands for a beginning of the topic.
+        assert_eq!((trie.len(), trie.nodes.len()), (65_536, 131_071));
+        assert_eq!(count(&trie, &topic), 65_536);
+        let trie = hostile(16, "/b");
+        assert_eq!((trie.len(), trie.nodes.len()), (65_536, 196_607));
+        assert_eq!(count(&trie, &format!("{topic}/c")), 0);
     }
 
     #[test]
