@@ -4,9 +4,9 @@
 //! connection never owns more than its bound; when all have left, nothing of them is left.
 
 use broker::edge::{Edge, Written};
-use broker::now::Now;
 use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
+use broker::now::Now;
 use broker::settings::{
     Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
 };
@@ -121,13 +121,8 @@ impl Shard {
                 break;
             }
             for request in requests {
-                self.home.handle(
-                    self.now,
-                    0,
-                    request,
-                    &mut self.memory,
-                    &mut self.letters,
-                );
+                self.home
+                    .handle(self.now, 0, request, &mut self.memory, &mut self.letters);
             }
             for letter in letters {
                 self.edge.letter(0, letter);
