@@ -127,6 +127,60 @@ fn a_page_of_history_that_is_dropped_before_the_answer() {
     );
 }
 
+/// The disk drops everything that it is asked about for a history's beginning, and memory has left to it what came behind
+/// that meanwhile: what the disk has now is served, and not taken for lost.
+#[test]
+fn a_beginning_of_history_that_is_dropped_before_the_answer() {
+    check(
+        small(),
+        "
+        pub a one
+            append g0 a 1<0 one
+        pub a two
+            append g0 a 2<1 two
+        pub a three
+            append g0 a 3<2 three
+        pub a four
+            append g0 a 4<3 four
+        pub a five
+            append g0 a 5<4 five
+        pub a six
+            append g0 a 6<5 six
+        pub a seven
+            append g0 a 7<6 seven
+        commit 9
+        history a 7:1
+            ask start a newest 1000 through 7 after 1
+        history a reverse
+            ask start a newest 1000 through 7 after 0
+        pub a eight
+            append g0 a 8<7 eight
+        pub a nine
+            append g0 a 9<8 nine
+        pub a ten
+            append g0 a 10<9 ten
+        pub a eleven
+            append g0 a 11<10 eleven
+        pub a twelve
+            append g0 a 12<11 twelve
+        commit 9
+        drop-below 8
+        answer
+            ask start a newest 1000 through 12 after 1
+        answer
+            ask start a newest 1000 through 12 after 0
+        answer
+            ask page a 7..9
+        answer
+            ask back a before 13 from 8
+        answer
+            e0 history head 12 gap 1..7 Evicted [8<7 eight, 9<8 nine, 10<9 ten, 11<10 eleven, 12<11 twelve]
+        answer
+            e0 history head 12 [12<11 twelve, 11<10 eleven, 10<9 ten, 9<8 nine, 8<7 eight]
+        ",
+    );
+}
+
 /// A topic is forgotten while its requests are parked, and there is no room for it any more.
 #[test]
 fn parked_and_forgotten() {

@@ -31,10 +31,29 @@ pub(super) struct HistoryQuery {
 pub(super) enum Known {
     /// It has not been asked.
     Nothing,
-    /// Where the history begins, and whether something may have been lost before.
-    Start { oldest: Option<u64>, damaged: bool },
+    /// Where the history begins among the records through an offset, and whether something may have been lost before.
+    Start {
+        oldest: Option<u64>,
+        through: u64,
+        damaged: bool,
+    },
     /// The page that was asked for.
     Page(Asked, DiskPage),
+}
+
+impl Known {
+    /// The disk may have dropped all that it was asked about, and memory may have left to it what came behind that: then
+    /// nothing is known of what it has now, and it is asked again. What is asked about grows with each time.
+    fn still_says(self, older: Option<u64>) -> Known {
+        match self {
+            Known::Start {
+                oldest: None,
+                through,
+                ..
+            } if older.is_some_and(|older| older > through) => Known::Nothing,
+            known => known,
+        }
+    }
 }
 
 /// A topic in this home, and where a page of it begins.
@@ -182,11 +201,13 @@ impl Home {
             known => known,
         };
         let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        let known = known.still_says(served.older);
         let mut damaged = false;
         place.oldest = match &known {
             Known::Start {
                 oldest,
                 damaged: is_damaged,
+                ..
             } => {
                 damaged = *is_damaged;
                 at_least(*oldest, served.oldest)
@@ -194,7 +215,7 @@ impl Home {
             Known::Page(asked, _) => asked.oldest,
             Known::Nothing => match served.older {
                 Some(older) if older > after => {
-                    let question = Question::HistoryStart(query.clone());
+                    let question = Question::HistoryStart(query.clone(), place.last);
                     let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, after);
                     return Err(Box::new(Asking { question, query }));
                 }
@@ -339,6 +360,7 @@ impl Home {
             // All that was asked for has been dropped since; memory may still have some of it.
             Known::Page(_, page) if page.records.is_empty() && !page.damaged => Known::Start {
                 oldest: None,
+                through: u64::MAX,
                 damaged: false,
             },
             Known::Page(asked, page) => {
@@ -347,6 +369,7 @@ impl Home {
             known => known,
         };
         let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        let known = known.still_says(served.older);
         let mut records = Vec::new();
         let log = &self.partitions[place.local as usize].log;
         let page = log.read_topic_back(
@@ -361,7 +384,7 @@ impl Home {
         place.oldest = match known {
             Known::Start { oldest, .. } => at_least(oldest, served.oldest),
             _ if is_short => {
-                let question = Question::HistoryStart(query.clone());
+                let question = Question::HistoryStart(query.clone(), place.last);
                 let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, 0);
                 return Err(Box::new(Asking { question, query }));
             }

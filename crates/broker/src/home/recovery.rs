@@ -77,8 +77,8 @@ pub(super) enum Question {
     Scan(Scan, Option<Gap>),
     /// Where a subscription begins; records through this offset were asked about.
     Start(Subscribing, u64),
-    /// Where a topic's history begins.
-    HistoryStart(HistoryQuery),
+    /// Where a topic's history begins; records through this offset were asked about.
+    HistoryStart(HistoryQuery, u64),
     /// A page of history; this is where it begins, and what was asked for.
     History(HistoryQuery, Asked),
 }
@@ -329,12 +329,17 @@ impl Home {
                 self.subscribe(now_ms, from, asked, found, out);
             }
             (
-                Question::HistoryStart(query),
+                Question::HistoryStart(query, through),
                 DiskAnswer::Start {
                     oldest, damaged, ..
                 },
             ) => {
-                self.history(now_ms, from, query, Known::Start { oldest, damaged }, out);
+                let known = Known::Start {
+                    oldest,
+                    through,
+                    damaged,
+                };
+                self.history(now_ms, from, query, known, out);
             }
             (
                 Question::History(query, asked),
@@ -376,7 +381,7 @@ impl Home {
             | Question::Start(Subscribing { subscription, .. }, _) => {
                 Letter::Refused { subscription, code }
             }
-            Question::HistoryStart(query) | Question::History(query, _) => Letter::History {
+            Question::HistoryStart(query, _) | Question::History(query, _) => Letter::History {
                 reply: query.reply,
                 result: Err(code),
             },
