@@ -14,13 +14,15 @@ use crate::choice::Choice;
 use crate::control::{Control, Order as ControlOrder};
 use crate::engine::{
     Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers,
-    PublishersConfig, Route, Subscribers, SubscribersConfig, Summary, Topics, Transport,
+    PublishersConfig, Route, Subscribers, SubscribersConfig, Summary, Topics, Transport, Window,
 };
 use crate::ledger_file::{self, Awaited};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 use crate::report::text::samples_csv;
 use crate::report::{Outputs, Reporter};
+use crate::run::compare::ReportCommand;
+use crate::run::{self, RunCommand};
 use crate::source::Sources;
 use crate::units::{parse_duration, parse_rate, parse_size};
 
@@ -28,7 +30,7 @@ use crate::units::{parse_duration, parse_rate, parse_size};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The path of an echo's URL that has none: the native resource is no echo.
-const ECHO_TARGET: &str = "/echo";
+pub(crate) const ECHO_TARGET: &str = "/echo";
 
 /// How old the figures of the control interface may be.
 const SHOW: Duration = Duration::from_millis(200);
@@ -42,6 +44,13 @@ pub enum BenchCommand {
     Pub(PubCommand),
     /// Ping an echo service with many clients
     Echo(EchoCommand),
+    /// Run a named workload with a server of its own: figures beside published ones, a report as JSON and HTML
+    Run(Box<RunCommand>),
+    /// Show reports of `bench run` side by side
+    Report(ReportCommand),
+    /// A load generator of `bench run`, which takes its orders from standard input
+    #[command(hide = true)]
+    Part,
 }
 
 /// What all workloads take.
@@ -232,6 +241,9 @@ pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         BenchCommand::Sub(command) => run_sub(command, stop),
         BenchCommand::Pub(command) => run_pub(command, stop),
         BenchCommand::Echo(command) => run_echo(command, stop),
+        BenchCommand::Run(command) => run::run(&command, stop),
+        BenchCommand::Report(command) => run::compare::run(&command).map(|()| ExitCode::SUCCESS),
+        BenchCommand::Part => run::run_part(stop).map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -255,6 +267,8 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         is_audited: command.verify,
         stall: absence(command.stall_after, command.stall_for),
         away: absence(command.away_after, command.away_for),
+        return_rate: None,
+        has_last_receiver: false,
         receive_bytes: receive_bytes.context("--receive-buffer")?,
         common,
     };
@@ -305,7 +319,7 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
             },
             publisher: seed_from_entropy() as u32,
             count: command.count,
-            warm_until_ns: 0,
+            window: Window::from(0),
         },
     };
     let handle = Publishers::start(config)?;

@@ -15,6 +15,7 @@ pub mod pacing;
 pub mod pattern;
 pub mod payload;
 pub mod report;
+pub mod run;
 pub mod source;
 pub mod spans;
 pub mod statistics;

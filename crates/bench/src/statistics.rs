@@ -6,7 +6,7 @@
 //! the whole set (Chan, Golub and LeVeque's pairwise update), not of rounded values.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The highest latency told apart, in microseconds: one hour. Higher ones count as this.
 pub const MICROS_MAX: u64 = 3_600_000_000;
@@ -23,7 +23,7 @@ pub struct Recorder {
 }
 
 /// What a recorder says, in microseconds. All zero where nothing was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Digest {
     /// Values recorded.
     pub count: u64,
@@ -126,6 +126,26 @@ impl Recorder {
         }
     }
 
+    /// The distribution: shares of the values, and the latency in microseconds that so many did not exceed. The steps
+    /// halve what is left four times as finely, so that the far end is as visible as the middle; the last one is the
+    /// greatest value.
+    pub fn distribution(&self) -> Vec<(f64, f64)> {
+        if self.count == 0 {
+            return Vec::new();
+        }
+        let mut steps = vec![(0.0, self.min_ns as f64 / 1e3)];
+        for step in 1_i32.. {
+            let left = (-f64::from(step) / 4.0).exp2();
+            if left * (self.count as f64) < 1.0 {
+                break;
+            }
+            let share = 1.0 - left;
+            steps.push((share, self.quantile_us(share) as f64));
+        }
+        steps.push((1.0, self.max_ns as f64 / 1e3));
+        steps
+    }
+
     /// All the figures.
     pub fn digest(&self) -> Digest {
         if self.count == 0 {
@@ -182,6 +202,11 @@ impl Sample {
                 *value = micros as f32;
             }
         }
+    }
+
+    /// The values that were kept, in microseconds.
+    pub fn values_us(&self) -> &[f32] {
+        &self.values_us
     }
 
     /// Count, then median, mean, 95th and 99th percentile in microseconds.
@@ -245,6 +270,22 @@ mod tests {
         near(digest.p999_us, 99_900.0);
         near(digest.mean_us, 50_000.5);
         near(digest.stdev_us, 28_867.66);
+    }
+
+    #[test]
+    fn distributions_reach_from_the_least_to_the_greatest() {
+        assert!(Recorder::new().distribution().is_empty());
+        let mut recorder = Recorder::new();
+        for micros in 1..=1_024u64 {
+            recorder.record_ns(micros * 1_000);
+        }
+        let steps = recorder.distribution();
+        assert_eq!(steps.first(), Some(&(0.0, 1.0)));
+        assert_eq!(steps.last(), Some(&(1.0, 1_024.0)));
+        assert_eq!(steps.len(), 2 + 40);
+        let half = steps.iter().find(|(share, _)| *share == 0.5).unwrap();
+        near(half.1, 512.0);
+        assert!(steps.is_sorted_by(|left, right| left.0 < right.0 && left.1 <= right.1));
     }
 
     #[test]

@@ -43,7 +43,7 @@ const GAP_DUE_AT_ONCE: u16 = 0x8000;
 const _: () = assert!(size_of::<Stream>() == 32);
 
 /// Messages that were not as promised, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Faults {
     /// Messages that never came (and were not announced as a gap). A message that comes late takes back what it was
     /// counted as, so that a span may be negative; the whole run never is.

@@ -3,10 +3,12 @@
 //! Place: from the configuration to the pools. Times are on the monotonic clock. Pure.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::payload::Clock;
 
 use super::config::Absence;
+use super::window::{Outage, Span};
 
 /// What is planned for a run.
 #[derive(Clone, Debug)]
@@ -14,7 +16,11 @@ pub(super) struct Absences {
     /// Nothing is read in this span, in nanoseconds.
     pub(super) stall: Range<u64>,
     /// All connections are dropped at its start and return at its end, in nanoseconds.
-    pub(super) away: Range<u64>,
+    pub(super) away: Arc<Span>,
+    /// Connects per second when they return; 0: as fast as it goes. As at the beginning without it.
+    pub(super) return_rate: Option<f64>,
+    /// The server goes, at a time that is told when it comes.
+    pub(super) outage: Arc<Outage>,
     /// `SO_RCVBUF` of every socket; the kernel's own without it.
     pub(super) receive_bytes: Option<usize>,
 }
@@ -24,7 +30,9 @@ impl Absences {
     pub(super) fn none() -> Absences {
         Absences {
             stall: NEVER,
-            away: NEVER,
+            away: Span::new(NEVER),
+            return_rate: None,
+            outage: Arc::default(),
             receive_bytes: None,
         }
     }
@@ -44,7 +52,9 @@ impl Absences {
         };
         Absences {
             stall: span(stall),
-            away: span(away),
+            away: Span::new(span(away)),
+            return_rate: None,
+            outage: Arc::default(),
             receive_bytes,
         }
     }
@@ -56,17 +66,26 @@ impl Absences {
 
     /// When something begins or ends.
     pub(super) fn next(&self, now_ns: u64) -> Option<u64> {
-        let times = [self.stall.start, self.away.start, self.away.end];
+        let away = self.away.get();
+        let times = [self.stall.start, away.start, away.end];
         times.into_iter().filter(|at| *at > now_ns).min()
     }
 
-    /// When the clients return or returned, once they have been sent away; 0 before.
+    /// When the clients return or returned, once they have been sent away; 0 before. Where the server went, it is when
+    /// that was.
     pub(super) fn return_ns(&self, now_ns: u64) -> u64 {
-        if now_ns < self.away.start {
+        if let Some(begun_ns) = self.outage.begun_ns(now_ns) {
+            begun_ns
+        } else if now_ns < self.away.get().start {
             0
         } else {
-            self.away.end
+            self.away.get().end
         }
+    }
+
+    /// Whoever loses its connection now is away.
+    pub(super) fn is_away(&self, now_ns: u64) -> bool {
+        self.away.get().contains(&now_ns) || self.outage.begun_ns(now_ns).is_some()
     }
 }
 
@@ -80,8 +99,8 @@ mod tests {
     fn times() {
         let absences = Absences {
             stall: 10..20,
-            away: 30..40,
-            receive_bytes: None,
+            away: Span::new(30..40),
+            ..Absences::none()
         };
         for (now_ns, is_stalled, next, return_ns) in [
             (5, false, Some(10), 0),
@@ -98,6 +117,13 @@ mod tests {
             );
             assert_eq!(told, (is_stalled, next, return_ns), "{now_ns}");
         }
+        assert_eq!(
+            [29, 30, 39, 40].map(|now_ns| absences.is_away(now_ns)),
+            [false, true, true, false]
+        );
+        absences.outage.begin(60);
+        assert!(!absences.is_away(59) && absences.is_away(60));
+        assert_eq!((absences.return_ns(59), absences.return_ns(70)), (40, 60));
         let none = Absences::none();
         assert!(!none.is_stalled(5) && none.return_ns(5) == 0);
     }

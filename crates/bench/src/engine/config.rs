@@ -8,12 +8,23 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::{Load, Order, Route, Topics};
+use super::{Load, Order, Route, Topics, Window};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 
 /// How subscribers receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// The native protocol over WebSocket.
     #[default]
@@ -135,6 +146,10 @@ pub struct SubscribersConfig {
     pub stall: Option<Absence>,
     /// All connections are dropped at once, and return at once.
     pub away: Option<Absence>,
+    /// Connects per second when they return; 0: as fast as it goes. As at the beginning without it.
+    pub return_rate: Option<f64>,
+    /// All clients have the same topics, and of each message the last receiver is looked for.
+    pub has_last_receiver: bool,
     /// `SO_RCVBUF` of the clients in bytes; the kernel's own without it.
     pub receive_bytes: Option<usize>,
 }
@@ -158,6 +173,8 @@ impl SubscribersConfig {
             is_audited: false,
             stall: None,
             away: None,
+            return_rate: None,
+            has_last_receiver: false,
             receive_bytes: None,
         }
     }
@@ -191,7 +208,7 @@ impl PublishersConfig {
                 clock: Clock::Monotonic,
                 publisher: seed_from_entropy() as u32,
                 count: 0,
-                warm_until_ns: 0,
+                window: Window::from(0),
             },
         }
     }

@@ -3,11 +3,14 @@
 //! Place: a [`Protocol`] of the pool. The pings of all clients are spread evenly over the interval, and their times are
 //! intended ones, so that a late ping counts its delay.
 
+use std::sync::Arc;
+
 use wire::websocket::Opcode;
 
 use super::native::send;
 use super::protocol::{Protocol, Turn};
 use super::sockets::{Incoming, Sockets};
+use super::window::Window;
 use crate::payload::{Clock, Header};
 use crate::verify::{Faults, Stream};
 
@@ -26,7 +29,8 @@ pub(super) struct Echoes {
     /// The intended time of the next ping.
     next_ns: u64,
     frame: Vec<u8>,
-    warm_until_ns: u64,
+    window: Arc<Window>,
+    is_finished: bool,
 }
 
 /// What a client remembers: 48 bytes.
@@ -45,7 +49,7 @@ impl Echoes {
         every_ns: u64,
         size: usize,
         publisher: u32,
-        warm_until_ns: u64,
+        window: Arc<Window>,
     ) -> Echoes {
         Echoes {
             sockets,
@@ -56,7 +60,8 @@ impl Echoes {
             cursor: 0,
             next_ns: 0,
             frame: Vec::new(),
-            warm_until_ns,
+            window,
+            is_finished: false,
         }
     }
 
@@ -88,7 +93,7 @@ impl Echoes {
             turn.tally.faults.add(&faults);
             turn.tally.clients_faulty += u64::from(!std::mem::replace(&mut client.is_faulty, true));
         }
-        if turn.now_ns >= self.warm_until_ns {
+        if self.window.counts(&header, turn.now_ns) {
             turn.tally
                 .latency
                 .record_ns(turn.now_ns.saturating_sub(header.intended_ns));
@@ -155,7 +160,8 @@ impl Protocol for Echoes {
     }
 
     fn wake_ns(&self) -> Option<u64> {
-        (!self.clients.is_empty()).then_some(self.next_ns)
+        let has_more = !self.clients.is_empty() && self.next_ns < self.window.until_ns();
+        has_more.then_some(self.next_ns)
     }
 
     fn tick(&mut self, turn: &mut Turn<'_>) {
@@ -163,7 +169,10 @@ impl Protocol for Echoes {
             self.next_ns = turn.now_ns;
         }
         for _ in 0..TURN_PINGS_MAX {
-            if self.next_ns > turn.now_ns || self.clients.is_empty() {
+            if self.next_ns > turn.now_ns
+                || self.next_ns >= self.window.until_ns()
+                || self.clients.is_empty()
+            {
                 return;
             }
             let intended_ns = self.next_ns;
@@ -186,6 +195,15 @@ impl Protocol for Echoes {
             header.write(self.size, turn.random, &mut self.frame);
             send(Opcode::Text, &self.frame, place, turn);
             turn.tally.sent += 1;
+            turn.tally.sent_measured += u64::from(self.window.contains(intended_ns));
+        }
+    }
+
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        let has_ended = self.clients.is_empty() || self.next_ns >= self.window.until_ns();
+        if has_ended && self.window.until_ns() <= turn.now_ns && !self.is_finished {
+            self.is_finished = true;
+            turn.tally.finished += 1;
         }
     }
 }

@@ -28,11 +28,13 @@ mod plan;
 mod pool;
 mod protocol;
 mod publishers;
+mod receivers;
 mod route;
 mod sockets;
 mod streams;
 mod subscriptions;
 mod tally;
+mod window;
 mod wish;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,9 +56,11 @@ use auditing::{AuditShare, SharedLedger};
 use left::Estate;
 use pool::{Shared, Worker};
 use protocol::Protocol;
+use receivers::SharedReceivers;
 use route::Routes;
 use sockets::Sockets;
 use subscriptions::Share;
+use window::{Outage, Span};
 use wish::Wish;
 
 pub use config::{
@@ -67,6 +71,7 @@ pub use publishers::{Load, Order};
 pub use route::Route;
 pub use subscriptions::Topics;
 pub use tally::Tally;
+pub use window::Window;
 
 /// Subscribers: see [`Subscribers::start`].
 #[derive(Debug)]
@@ -103,11 +108,16 @@ impl Subscribers {
         let every = config.clients.checked_div(config.sample).unwrap_or(0);
         let sample_every = if config.sample == 0 { 0 } else { every.max(1) };
         let topics = Arc::new(config.topics);
-        let warm_until_ns = warm_until_ns(common);
         let run = Run {
-            absences: Absences::new(config.stall, config.away, config.receive_bytes),
-            ..Run::new(plan.clone(), plan.clients)
+            absences: Absences {
+                return_rate: config.return_rate,
+                ..Absences::new(config.stall, config.away, config.receive_bytes)
+            },
+            ..Run::new(common, plan.clone(), plan.clients)
         };
+        let receivers = config
+            .has_last_receiver
+            .then(|| (plan.clients, SharedReceivers::default()));
         // Whoever does not read cannot answer the server's pings either.
         let quiet_s = config.stall.map_or(0, |stall| stall.span.as_secs() + 60);
         let share = |worker: u64, clients: u32| Share {
@@ -122,7 +132,8 @@ impl Subscribers {
             workers: plan.threads,
             clients,
             sample_every,
-            warm_until_ns,
+            window: run.window.clone(),
+            receivers: receivers.clone(),
             ping_interval_s: quiet_s as u32,
             audit: config.is_audited.then(|| AuditShare {
                 ledger: run.ledger.clone(),
@@ -165,11 +176,11 @@ impl Publishers {
             &common.local_addresses,
             common.routes.len() as u64,
         );
-        config.load.warm_until_ns = warm_until_ns(common);
-        let load = Arc::new(config.load);
         let workers = plan.threads;
         let clients = plan.clients;
-        let run = Run::new(plan, clients);
+        let run = Run::new(common, plan, clients);
+        config.load.window = run.window.clone();
+        let load = Arc::new(config.load);
         launch(common, &run, |worker, clients| {
             let sockets = sockets(native::SUBPROTOCOLS, worker);
             let estate = run.estate.clone();
@@ -193,13 +204,13 @@ impl Echoes {
             common.routes.len() as u64,
         );
         let every_ns = config.every.as_nanos() as u64;
-        let warm_until_ns = warm_until_ns(common);
         let publisher = common.seed as u32;
         let clients = config.clients.min(plan.clients);
-        launch(common, &Run::new(plan, clients), |worker, _| {
+        let run = Run::new(common, plan, clients);
+        launch(common, &run, |worker, _| {
             let sockets = sockets(&[], worker);
             let size = config.size.max(HEADER_BYTES);
-            echoes::Echoes::new(sockets, every_ns, size, publisher, warm_until_ns)
+            echoes::Echoes::new(sockets, every_ns, size, publisher, run.window.clone())
         })
     }
 }
@@ -218,6 +229,9 @@ pub struct Handle {
     shown: Tally,
     ledger: SharedLedger,
     estate: Estate,
+    window: Arc<Window>,
+    outage: Arc<Outage>,
+    away: Arc<Span>,
 }
 
 /// What was counted, at one moment.
@@ -270,6 +284,27 @@ impl Handle {
             .map(|(shared, ..)| pick(&shared.tally.lock().unwrap_or_else(PoisonError::into_inner)))
             .sum();
         pick(&self.total) + pick(&self.pending) + waiting
+    }
+
+    /// From now on latencies are of the messages that were meant for this span of the monotonic clock, in nanoseconds.
+    /// Behind its end nothing is sent.
+    pub fn measure(&self, from_ns: u64, until_ns: u64) {
+        self.window.set(from_ns, until_ns);
+    }
+
+    /// All clients lose their connections at the one time and return at the other. Only subscribers do, and only once.
+    pub fn send_away(&self, at_ns: u64, return_ns: u64) {
+        self.away.set(at_ns..return_ns.max(at_ns));
+    }
+
+    /// From this time on the server is to be gone: return times are counted from it.
+    pub fn begin_outage(&self, at_ns: u64) {
+        self.outage.begin(at_ns);
+    }
+
+    /// Whether all that was to be sent has been sent.
+    pub fn has_sent_all(&self) -> bool {
+        self.count(|tally| tally.finished) >= self.workers.len() as u64
     }
 
     /// Gives the audited streams what publishers were acknowledged. Only the first one counts.
@@ -396,16 +431,18 @@ struct Run {
     absences: Absences,
     ledger: SharedLedger,
     estate: Estate,
+    window: Arc<Window>,
 }
 
 impl Run {
-    fn new(plan: Plan, clients: u64) -> Run {
+    fn new(common: &Common, plan: Plan, clients: u64) -> Run {
         Run {
             plan,
             clients,
             absences: Absences::none(),
             ledger: SharedLedger::default(),
             estate: Estate::default(),
+            window: Window::from(Clock::Monotonic.now_ns() + common.warm_up.as_nanos() as u64),
         }
     }
 }
@@ -435,6 +472,9 @@ fn launch<P: Protocol>(
         shown: Tally::default(),
         ledger: run.ledger.clone(),
         estate: run.estate.clone(),
+        window: run.window.clone(),
+        outage: run.absences.outage.clone(),
+        away: run.absences.away.clone(),
     };
     for (number, waker) in (0..workers).zip(wakers) {
         let worker_clients = share_of(plan.clients, number, workers) as u32;
@@ -469,10 +509,6 @@ fn launch<P: Protocol>(
 
 fn sockets(subprotocols: &'static [&'static str], worker: u64) -> Sockets {
     Sockets::new(subprotocols, seed_from_entropy() ^ worker)
-}
-
-fn warm_until_ns(common: &Common) -> u64 {
-    Clock::Monotonic.now_ns() + common.warm_up.as_nanos() as u64
 }
 
 /// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i modulo workers.

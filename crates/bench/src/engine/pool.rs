@@ -363,6 +363,7 @@ impl<P: Protocol> Pool<P> {
             outgoing: &mut self.outgoing,
             route: self.routes.of(client),
             return_ns: self.worker.absences.return_ns(self.now_ns),
+            is_away: self.worker.absences.is_away(self.now_ns),
             opened: false,
         };
         let result = act(&mut self.worker.protocol, &mut turn);
@@ -424,7 +425,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Drops all connections at once when their time has come; they return by the pace of new ones.
     fn send_away(&mut self) {
-        if self.is_sent_away || self.now_ns < self.worker.absences.away.start {
+        if self.is_sent_away || self.now_ns < self.worker.absences.away.get().start {
             return;
         }
         self.is_sent_away = true;
@@ -442,9 +443,14 @@ impl<P: Protocol> Pool<P> {
         }
         self.retries.clear();
         self.next_place = 0;
-        self.worker
-            .connect_pace
-            .restart(self.worker.absences.away.end);
+        let return_ns = self.worker.absences.away.get().end;
+        match self.worker.absences.return_rate {
+            Some(rate) => {
+                let (number, workers) = (self.worker.number, self.worker.workers);
+                self.worker.connect_pace = Pace::new(return_ns, rate, number, workers);
+            }
+            None => self.worker.connect_pace.restart(return_ns),
+        }
     }
 
     /// Begins the connects whose time has come.

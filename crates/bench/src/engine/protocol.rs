@@ -67,6 +67,8 @@ pub(super) struct Turn<'a> {
     pub(super) route: &'a Route,
     /// When all clients return, or returned, from being away; 0 for never.
     pub(super) return_ns: u64,
+    /// Whoever loses its connection now is away until it is live again.
+    pub(super) is_away: bool,
     /// Set when the connection in question has finished its handshake.
     pub(super) opened: bool,
 }
@@ -83,11 +85,6 @@ impl Turn<'_> {
             self.outgoing.marks.push((place, self.outgoing.bytes.len()));
         }
         &mut self.outgoing.bytes
-    }
-
-    /// The clients are sent away, and not to return yet.
-    pub(super) fn is_away(&self) -> bool {
-        self.now_ns < self.return_ns
     }
 
     /// The handshake of the client in question is over.

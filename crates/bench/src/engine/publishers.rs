@@ -17,6 +17,7 @@ use super::link::{Kept, Link};
 use super::native::send;
 use super::protocol::{Protocol, SETTLE_NS, Turn};
 use super::sockets::{Incoming, Sockets};
+use super::window::Window;
 use crate::audit::Entry;
 use crate::pacing::Pace;
 use crate::pattern::Pattern;
@@ -63,8 +64,8 @@ pub struct Load {
     pub publisher: u32,
     /// Messages over all workers, then the loop ends; 0: no end.
     pub count: u64,
-    /// Latencies before this time are not recorded.
-    pub warm_until_ns: u64,
+    /// What is measured; nothing is sent behind its end.
+    pub window: Arc<Window>,
 }
 
 /// All publishers of a worker.
@@ -88,6 +89,7 @@ pub(super) struct Publishers {
     frame: Vec<u8>,
     inflight: usize,
     is_ending: bool,
+    is_finished: bool,
     stuck_until_ns: u64,
     /// The clock of the payloads minus the monotonic one.
     clock_offset_ns: i64,
@@ -126,6 +128,7 @@ impl Publishers {
             frame: Vec::new(),
             inflight: 0,
             is_ending: false,
+            is_finished: false,
             stuck_until_ns: 0,
             clock_offset_ns,
         }
@@ -171,6 +174,21 @@ impl Publishers {
         }
         send(Opcode::Binary, &self.frame, place, turn);
         turn.tally.sent += 1;
+        if load.window.contains(intended_ns) {
+            turn.tally.sent_measured += 1;
+            turn.tally
+                .send_delay
+                .record_ns(turn.now_ns.saturating_sub(intended_ns));
+        }
+    }
+
+    /// Whether nothing is to be sent any more.
+    fn is_over(&self) -> bool {
+        let Some(pace) = &self.pace else {
+            return false;
+        };
+        (self.load.count > 0 && pace.next() >= self.load.count)
+            || pace.due_ns() >= self.load.window.until_ns()
     }
 
     /// Writes the name of a topic of this worker.
@@ -235,7 +253,7 @@ impl Publishers {
             entry.sequence = entry.sequence.max(kept.sequence);
         }
         turn.tally.received += 1;
-        if turn.now_ns >= self.load.warm_until_ns {
+        if self.load.window.contains(answered.intended_ns) {
             turn.tally
                 .latency
                 .record_ns(turn.now_ns.saturating_sub(answered.intended_ns));
@@ -366,7 +384,7 @@ impl Protocol for Publishers {
         let Some(pace) = &self.pace else {
             return Some(0);
         };
-        if self.load.count > 0 && pace.next() >= self.load.count {
+        if self.is_over() {
             return None;
         }
         Some(pace.due_ns().max(self.stuck_until_ns))
@@ -392,10 +410,10 @@ impl Protocol for Publishers {
                 self.stuck_until_ns = turn.now_ns + 500_000;
                 return;
             }
-            let Some(pace) = &mut self.pace else { return };
-            if self.load.count > 0 && pace.next() >= self.load.count {
+            if self.is_over() {
                 return;
             }
+            let Some(pace) = &mut self.pace else { return };
             let Some((_, intended_ns)) = pace.take(turn.now_ns) else {
                 return;
             };
@@ -403,6 +421,13 @@ impl Protocol for Publishers {
             self.publish(topic, intended_ns, turn);
             self.turns += 1;
             self.next_topic = self.choose_topic(turn);
+        }
+    }
+
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        if self.is_over() && !self.is_finished {
+            self.is_finished = true;
+            turn.tally.finished += 1;
         }
     }
 

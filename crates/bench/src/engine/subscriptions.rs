@@ -11,6 +11,8 @@ use wire::native::{Beginning, Position, Start};
 use super::auditing::{AuditShare, Auditing};
 use super::left::Estate;
 use super::protocol::Turn;
+use super::receivers::{Receivers, SharedReceivers};
+use super::window::Window;
 use crate::audit::{Counted, Findings};
 use crate::choice::Choice;
 use crate::pattern::Pattern;
@@ -62,6 +64,7 @@ pub(super) struct Subscriptions {
     epochs: Vec<u64>,
     samples: HashMap<u32, Sample>,
     auditing: Option<Auditing>,
+    receivers: Option<Receivers>,
 }
 
 /// How the worker takes part.
@@ -76,7 +79,9 @@ pub(super) struct Share {
     pub(super) clients: u32,
     /// Every so many clients one is sampled; 0 for none.
     pub(super) sample_every: u64,
-    pub(super) warm_until_ns: u64,
+    pub(super) window: Arc<Window>,
+    /// Of every message the last receiver is looked for: how many there are, and what they have in common.
+    pub(super) receivers: Option<(u64, SharedReceivers)>,
     /// Seconds between signs of life to ask for; 0 leaves it to the server.
     pub(super) ping_interval_s: u32,
     /// Every stream is audited.
@@ -111,6 +116,10 @@ impl Subscriptions {
             epochs: Vec::new(),
             samples: HashMap::new(),
             auditing: share.audit.clone().map(Auditing::new),
+            receivers: share
+                .receivers
+                .clone()
+                .map(|(all, shared)| Receivers::new(all, shared)),
             share,
         }
     }
@@ -378,7 +387,7 @@ impl Subscriptions {
             *flags &= !IS_LIVE;
             turn.tally.clients_live -= 1;
         }
-        if turn.is_away() {
+        if turn.is_away {
             *flags |= IS_AWAY;
         }
         if let Some(waiting) = self.waiting.get_mut(place as usize) {
@@ -434,7 +443,7 @@ impl Subscriptions {
             Some(number) => self.judge(place, number, &header, turn),
             None => turn.tally.messages += 1,
         }
-        if turn.now_ns < self.share.warm_until_ns {
+        if !self.share.window.counts(&header, turn.now_ns) {
             return;
         }
         let now_ns = match header.clock {
@@ -443,6 +452,9 @@ impl Subscriptions {
         };
         let latency_ns = now_ns.saturating_sub(header.intended_ns);
         turn.tally.latency.record_ns(latency_ns);
+        if let Some(receivers) = &mut self.receivers {
+            receivers.received(header.publisher, header.sequence, latency_ns);
+        }
         if let Some(sample) = self.samples.get_mut(&place) {
             sample.record_ns(latency_ns, turn.random.next_u64());
         }
@@ -515,6 +527,9 @@ impl Subscriptions {
 
     /// Between turns: the ledger may have come.
     pub(super) fn look(&mut self, turn: &mut Turn<'_>) {
+        if let Some(receivers) = &mut self.receivers {
+            receivers.look(&mut turn.tally.last_receiver);
+        }
         if let Some(auditing) = &mut self.auditing {
             let streams = self.share.clients as usize * self.share.topics.per_client as usize;
             let is_live = |stream: usize| self.streams.get(stream).is_some_and(Stream::is_live);

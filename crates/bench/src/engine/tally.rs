@@ -32,8 +32,16 @@ pub struct Tally {
     pub received_bytes: u64,
     /// Messages sent.
     pub sent: u64,
+    /// Those of them that belong to the measured span.
+    pub sent_measured: u64,
+    /// How much later than intended they left.
+    pub send_delay: Recorder,
+    /// Workers that have nothing more to send.
+    pub finished: u64,
     /// From the intended send time to the receipt.
     pub latency: Recorder,
+    /// From the intended send time until the last of all clients had a message, where that is looked for.
+    pub last_receiver: Recorder,
     /// Clients that have received something, as a difference.
     pub clients_with_data: u64,
     /// Clients whose topics are all subscribed, and not replaying, as a difference.
@@ -86,7 +94,11 @@ impl Tally {
         self.recovered += other.recovered;
         self.received_bytes += other.received_bytes;
         self.sent += other.sent;
+        self.sent_measured += other.sent_measured;
+        self.send_delay.merge(&other.send_delay);
+        self.finished += other.finished;
         self.latency.merge(&other.latency);
+        self.last_receiver.merge(&other.last_receiver);
         self.clients_with_data += other.clients_with_data;
         self.clients_live += other.clients_live;
         self.return_time.merge(&other.return_time);
@@ -124,7 +136,11 @@ impl Tally {
             recovered,
             received_bytes,
             sent,
+            sent_measured,
+            send_delay,
+            finished,
             latency,
+            last_receiver,
             clients_with_data,
             clients_live,
             return_time,
@@ -153,6 +169,8 @@ impl Tally {
             recovered,
             received_bytes,
             sent,
+            sent_measured,
+            finished,
             clients_with_data,
             clients_faulty,
             gaps,
@@ -173,7 +191,9 @@ impl Tally {
         }
         connect_time.clear();
         connecting.clear();
+        send_delay.clear();
         latency.clear();
+        last_receiver.clear();
         return_time.clear();
         *faults = Faults::default();
         *trouble = None;

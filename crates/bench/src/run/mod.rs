@@ -1,0 +1,280 @@
+//! `crore bench run`: the named workloads, each with one command, from an empty machine to a report.
+//!
+//! Place: above the engine. A run is several processes: the server, a load generator that receives and one that publishes,
+//! each on its own cores, so that nobody's latency is another's; this one starts, watches and ends them. It is where
+//! nothing but figures is made: `report.json`, `report.html`, and the lines on the terminal.
+
+pub mod compare;
+mod completeness;
+mod cores;
+mod drive;
+mod generator;
+mod hiccup;
+mod message;
+mod observe;
+mod outcome;
+mod page;
+mod part;
+mod plan;
+mod scale;
+mod server;
+mod session;
+mod storm;
+mod sustain;
+mod text;
+mod time;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use crate::engine::Transport;
+use crate::units::{parse_duration, parse_rate, parse_size};
+use cores::Cores;
+use drive::Run;
+use outcome::{Outcome, PlanFigures};
+use plan::RunPlan;
+use scale::Scale;
+use server::{Folder, Server};
+use session::Session;
+
+pub use part::run as run_part;
+pub use workload::Name;
+
+/// Which acknowledgement publishers ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AckChoice {
+    /// None.
+    None,
+    /// That the message stands in its log.
+    Appended,
+}
+
+/// Whether topics have a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HistoryChoice {
+    /// As a server has it by itself.
+    On,
+    /// None: who falls behind has a gap.
+    Off,
+}
+
+/// `bench run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunCommand {
+    /// What to do
+    #[arg(value_enum)]
+    pub workload: Name,
+    /// How large: auto (what this machine holds, at most as published), a share such as 0.1 or 10%, or a number of clients
+    #[arg(long, value_name = "SCALE", default_value = "auto")]
+    pub scale: Scale,
+    /// So many clients, whatever the scale
+    #[arg(long, value_name = "N")]
+    pub clients: Option<u64>,
+    /// Messages published (or pings sent) per second, instead of as many as go with the clients
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub rate: Option<f64>,
+    /// Bytes of a message, at least 38
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// How clients receive: ws or sse
+    #[arg(long, value_enum, default_value_t = Transport::Ws)]
+    pub transport: Transport,
+    /// The acknowledgement that publishers wait for
+    #[arg(long, value_enum, default_value_t = AckChoice::Appended)]
+    pub ack: AckChoice,
+    /// Whether topics have a history on the server that is started
+    #[arg(long, value_enum, default_value_t = HistoryChoice::On)]
+    pub history: HistoryChoice,
+    /// Without TLS where the workload has it
+    #[arg(long)]
+    pub plain: bool,
+    /// Length of the measured span
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// From the first message to the measured span
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub warm_up: Duration,
+    /// From the last connection to the first message
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub settle: Duration,
+    /// Between two samples, and two lines
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// Connects per second; 0: as fast as it goes. By default 5,000 for each core of the server
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub connect_rate: Option<f64>,
+    /// Connections that share the publishing
+    #[arg(long, value_name = "N")]
+    pub publisher_connections: Option<u64>,
+    /// Cores of the server, such as 0-3,8; by default the first half
+    #[arg(long, value_name = "CORES", conflicts_with = "no_pin")]
+    pub server_cores: Option<Cores>,
+    /// Cores of the load generators; by default the second half
+    #[arg(long, value_name = "CORES", conflicts_with = "no_pin")]
+    pub client_cores: Option<Cores>,
+    /// Let every process use every core
+    #[arg(long)]
+    pub no_pin: bool,
+    /// I/O threads of the server that is started; by default as many as its descriptors need
+    #[arg(long, value_name = "N")]
+    pub io_threads: Option<u64>,
+    /// An option of the server that is started
+    #[arg(long, value_name = "SECTION.NAME=VALUE")]
+    pub server_set: Vec<String>,
+    /// A server that is there already, instead of one of its own
+    #[arg(long, value_name = "URL", conflicts_with_all = ["server_set", "io_threads"])]
+    pub url: Option<String>,
+    /// Its operators' address, for its metrics
+    #[arg(long, value_name = "URL", requires = "url")]
+    pub admin: Option<String>,
+    /// Its process, for its CPU and memory
+    #[arg(long, value_name = "PID", requires = "url")]
+    pub server_pid: Option<u32>,
+    /// storm: how long clients, or the server, are away
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = parse_duration)]
+    pub away: Duration,
+    /// storm: the server is killed and started again with its log on disk, instead of the clients going
+    #[arg(long)]
+    pub server_restarts: bool,
+    /// unicast: find the highest sustainable rate, and measure at half of it
+    #[arg(long)]
+    pub find: bool,
+    /// unicast --find: the length of each step
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub step: Duration,
+    /// unicast --find: the highest p99 of a rate that counts as sustained
+    #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = parse_duration)]
+    pub p99_max: Duration,
+    /// Where the report goes; by default bench-reports/NAME-DATE
+    #[arg(long, value_name = "DIRECTORY")]
+    pub out: Option<PathBuf>,
+}
+
+/// Runs a workload and writes its report. The exit code is 1 unless the run came to its end and everything came.
+///
+/// # Errors
+/// A command line that makes no sense, a server that does not start, a report that cannot be written.
+pub fn run(command: &RunCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let folder = Folder::new()?;
+    let plan = RunPlan::new(command, &folder.0)?;
+    let began = std::time::SystemTime::now();
+    let name = plan.workload.name.text();
+    let out = command.out.clone().unwrap_or_else(|| {
+        PathBuf::from("bench-reports").join(format!("{name}-{}", time::compact(began)))
+    });
+    std::fs::create_dir_all(&out).with_context(|| format!("--out {}", out.display()))?;
+    println!("{name}: {}", plan.workload.what);
+    for sentence in plan.sentences() {
+        println!("{sentence}");
+    }
+    let server = match (&plan.server, &command.url) {
+        (Some(server), _) => Server::start(server, &out.join("server.log"))?,
+        (None, url) => Server::foreign(
+            url.as_deref().unwrap_or_default(),
+            command.admin.as_deref(),
+            command.server_pid,
+        ),
+    };
+    let mut outcome = Outcome {
+        format: 1,
+        name,
+        title: plan.workload.title,
+        what: plan.workload.what,
+        version: version(),
+        command_line: command_line(),
+        began: time::rfc3339(began),
+        machine: observe::MachineFacts::read(),
+        plan: plan_figures(&plan, command, &server),
+        limits: plan.limits.clone(),
+        published: plan.workload.published,
+        ..Outcome::default()
+    };
+    let session = Session::new(server, plan.interval, stop);
+    if let Err(error) = Run::new(&plan, session, &mut outcome).drive() {
+        outcome.trouble = Some(format!("{error:#}"));
+    }
+    outcome.compare();
+    write(&outcome, &out)?;
+    print!("{}", text::summary(&outcome));
+    println!("report: {}", out.join("report.html").display());
+    Ok(if outcome.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
+}
+
+fn write(outcome: &Outcome, out: &Path) -> anyhow::Result<()> {
+    let json = serde_json::to_string(outcome)?;
+    for (name, text) in [
+        ("report.json", &json),
+        ("report.html", &page::render(&json, outcome.name)),
+    ] {
+        let path = out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn plan_figures(plan: &RunPlan, command: &RunCommand, server: &Server) -> PlanFigures {
+    PlanFigures {
+        size: Some(plan.size.clone()),
+        clients_published: plan.workload.clients,
+        transport: match plan.transport {
+            Transport::Sse => "Server-Sent Events".to_owned(),
+            _ => "WebSocket".to_owned(),
+        },
+        message_bytes: plan.message_bytes as u64,
+        duration_s: plan.duration.as_secs_f64(),
+        warm_up_s: plan.warm_up.as_secs_f64(),
+        settle_s: plan.settle.as_secs_f64(),
+        interval_s: plan.interval.as_secs_f64(),
+        connect_rate: plan.connect_rate,
+        has_acknowledgements: plan.has_acknowledgements,
+        is_once: plan.workload.is_once,
+        has_tls: plan.workload.has_tls,
+        server_cores: plan.server_cores.to_string(),
+        client_cores: plan.client_cores.to_string(),
+        io_threads: plan.server.as_ref().map(|server| server.io_threads),
+        client_threads: 0,
+        local_addresses: plan.local_addresses.join(", "),
+        publisher_connections: plan.publisher_connections,
+        server_configuration: server.configuration(),
+        foreign_url: command.url.clone(),
+    }
+}
+
+/// The program's version and commit, as it says them itself.
+fn version() -> String {
+    let told = std::env::current_exe().ok().and_then(|program| {
+        let output = Command::new(program).arg("version").output().ok()?;
+        String::from_utf8(output.stdout).ok()
+    });
+    match told {
+        Some(text) => text.lines().collect::<Vec<_>>().join(", "),
+        None => env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// What was typed, without the directories of the program.
+fn command_line() -> String {
+    let quote = |word: String| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,%".contains(letter);
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words = std::env::args().skip(1).map(quote);
+    std::iter::once("crore".to_owned())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
+}

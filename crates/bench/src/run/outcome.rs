@@ -1,0 +1,419 @@
+//! What a run has come to: everything that its report says.
+//!
+//! Place: filled by the phases, written as `report.json`, shown by [`super::text`] and [`super::page`].
+
+use serde::Serialize;
+
+use super::completeness::Completeness;
+use super::message::SampleFigures;
+use super::observe::MachineFacts;
+use super::scale::Limit;
+use super::workload::{Published, Size};
+use crate::statistics::Digest;
+
+/// The whole report.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outcome {
+    /// Of this form; another number means that fields have another meaning.
+    pub format: u32,
+    /// The workload's name.
+    pub name: &'static str,
+    /// In words.
+    pub title: &'static str,
+    /// What was done.
+    pub what: &'static str,
+    /// The program that measured.
+    pub version: String,
+    /// What was typed.
+    pub command_line: String,
+    /// When it began, in UTC.
+    pub began: String,
+    /// On what.
+    pub machine: MachineFacts,
+    /// How large, and how.
+    pub plan: PlanFigures,
+    /// What limits the size here, the lowest first.
+    pub limits: Vec<Limit>,
+    /// What others have published.
+    pub published: Option<Published>,
+    /// From when until when.
+    pub phases: Vec<Phase>,
+    /// One for each interval.
+    pub samples: Vec<Sample>,
+    /// How connections were made.
+    pub connect: Option<ConnectFigures>,
+    /// What they cost.
+    pub memory: Option<MemoryFigures>,
+    /// What the measured span came to.
+    pub measured: Option<MeasuredFigures>,
+    /// How late a thread was woken meanwhile.
+    pub hiccups: Option<HiccupFigures>,
+    /// The loss of all connections, and the return.
+    pub storm: Option<StormFigures>,
+    /// Steps towards the highest sustainable rate.
+    pub steps: Vec<Step>,
+    /// The highest rate that was sustained, in messages per second.
+    pub sustainable_rate: Option<f64>,
+    /// Whether everything came.
+    pub completeness: Completeness,
+    /// Ours beside the published figures.
+    pub comparison: Vec<Row>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// Why the run did not come to its end.
+    pub trouble: Option<String>,
+}
+
+/// How large, and how.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PlanFigures {
+    /// How large.
+    pub size: Option<Size>,
+    /// Clients as published.
+    pub clients_published: u64,
+    /// How clients receive.
+    pub transport: String,
+    /// Bytes of a message.
+    pub message_bytes: u64,
+    /// The measured span, in seconds.
+    pub duration_s: f64,
+    /// Before it.
+    pub warm_up_s: f64,
+    /// Between the last connection and the first message.
+    pub settle_s: f64,
+    /// Between two samples.
+    pub interval_s: f64,
+    /// Connects per second; 0: as fast as it goes.
+    pub connect_rate: f64,
+    /// Publications are acknowledged.
+    pub has_acknowledgements: bool,
+    /// Publications are repeated and stand in the log once.
+    pub is_once: bool,
+    /// Over TLS.
+    pub has_tls: bool,
+    /// Cores of the server; empty: not pinned.
+    pub server_cores: String,
+    /// Cores of the load generators.
+    pub client_cores: String,
+    /// I/O threads of the server.
+    pub io_threads: Option<u64>,
+    /// Threads of the subscribers.
+    pub client_threads: u64,
+    /// Source addresses.
+    pub local_addresses: String,
+    /// Connections of the publishers.
+    pub publisher_connections: u64,
+    /// Options of the server, as a file; none of a foreign server.
+    pub server_configuration: Option<String>,
+    /// Where the server is, if it was there already.
+    pub foreign_url: Option<String>,
+}
+
+/// A phase of the run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: &'static str,
+    /// Its begin, in seconds since that of the run.
+    pub from_s: f64,
+    /// Its end.
+    pub until_s: f64,
+}
+
+/// One interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sample {
+    /// Its end, in seconds since the run's begin.
+    pub at_s: f64,
+    /// The phase at its end.
+    pub phase: &'static str,
+    /// Open connections.
+    pub connections: i64,
+    /// Clients whose subscription is answered.
+    pub live: i64,
+    /// Messages sent per second.
+    pub sent_rate: f64,
+    /// Messages received per second.
+    pub received_rate: f64,
+    /// Measured messages that came in the interval.
+    pub count: u64,
+    /// Their median latency, in microseconds; none where none came.
+    pub p50_us: Option<f64>,
+    /// Their 99th percentile.
+    pub p99_us: Option<f64>,
+    /// The greatest.
+    pub max_us: Option<f64>,
+    /// CPU of the server, in cores.
+    pub server_cpu: Option<f64>,
+    /// User-space memory of the server (PSS).
+    pub server_pss: Option<u64>,
+    /// Of it what is no file.
+    pub server_anonymous: Option<u64>,
+    /// Its threads.
+    pub server_threads: Option<u64>,
+    /// CPU of the load generators, in cores.
+    pub clients_cpu: Option<f64>,
+    /// User-space memory of the load generators.
+    pub clients_pss: Option<u64>,
+    /// Slab of the kernel that it cannot give back.
+    pub slab: Option<u64>,
+    /// Buffers of TCP sockets.
+    pub tcp: Option<u64>,
+    /// Cores that the hypervisor gave to others.
+    pub steal: Option<f64>,
+}
+
+/// How connections were made.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ConnectFigures {
+    /// Connections.
+    pub connections: u64,
+    /// From the first connect until all clients were live, in seconds.
+    pub seconds: f64,
+    /// Connections per second over that time.
+    pub rate: f64,
+    /// CPU of the server for each, in microseconds: upgrade, subscription and answers.
+    pub server_cpu_us: Option<f64>,
+    /// CPU of the load generator for each.
+    pub client_cpu_us: Option<f64>,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// From the intended connect to the end of the handshake.
+    pub time: Digest,
+}
+
+/// What connections cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MemoryFigures {
+    /// Connections when it was taken.
+    pub connections: u64,
+    /// User space of the server before the first one.
+    pub start_pss: Option<u64>,
+    /// User space of the server when all had settled.
+    pub settled_pss: Option<u64>,
+    /// User space at the end of the run.
+    pub end_pss: Option<u64>,
+    /// Bytes for each connection, the server's threads included; without the pages of files, which it shares.
+    pub user_bytes: Option<f64>,
+    /// Bytes for each further connection, beyond the first fifth of them.
+    pub user_slope_bytes: Option<f64>,
+    /// Slab of the kernel and TCP buffers for one end of each connection.
+    pub kernel_bytes: Option<f64>,
+    /// User space of the generator for each connection.
+    pub client_bytes: Option<f64>,
+    /// CPU of the server while all connections were idle, in cores.
+    pub idle_cpu: Option<f64>,
+    /// Threads of the server.
+    pub threads: Option<u64>,
+}
+
+/// What the measured span came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MeasuredFigures {
+    /// Its length, in seconds.
+    pub seconds: f64,
+    /// Messages that were sent in it.
+    pub sent: u64,
+    /// The same per second.
+    pub sent_rate: f64,
+    /// Messages of it that were delivered.
+    pub delivered: u64,
+    /// The same per second.
+    pub delivered_rate: f64,
+    /// From the intended send time to the receipt, over all of them.
+    pub latency: Digest,
+    /// The same: shares and microseconds.
+    pub distribution: Vec<(f64, f64)>,
+    /// How much later than intended messages left their publisher. It is part of the latency.
+    pub send_delay: Digest,
+    /// From the intended send time to the acknowledgement, for publications.
+    pub acknowledgement: Option<Digest>,
+    /// From the intended send time until the last of all clients had the message.
+    pub last_receiver: Option<Digest>,
+    /// Latencies of a few clients alone, as published tests have them.
+    pub sample: Option<SampleFigures>,
+    /// CPU of the server, in cores.
+    pub server_cpu: Option<f64>,
+    /// Of it in system mode.
+    pub server_system_cpu: Option<f64>,
+    /// The server's CPU in percent of its cores.
+    pub server_cpu_percent: Option<f64>,
+    /// CPU of the server for each delivery, in microseconds.
+    pub delivery_cpu_us: Option<f64>,
+    /// CPU of the load generators, in cores.
+    pub clients_cpu: Option<f64>,
+    /// Cores that the hypervisor gave to others.
+    pub steal: Option<f64>,
+}
+
+/// The hiccup meter.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HiccupFigures {
+    /// How late a thread was woken that was to wake each millisecond, on the cores of the run.
+    pub late: Digest,
+    /// The same: shares and microseconds.
+    pub distribution: Vec<(f64, f64)>,
+}
+
+/// A storm.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StormFigures {
+    /// The server was killed and started again; otherwise the clients went.
+    pub has_killed_server: bool,
+    /// How long they, or it, were away, in seconds.
+    pub away_s: f64,
+    /// From the start of the server until it was ready again, in seconds.
+    pub restart_s: Option<f64>,
+    /// Until clients were live again: since they were to return, or since the server was killed.
+    pub back: Digest,
+    /// The same since the server was ready again, for the last client, in seconds.
+    pub last_since_ready_s: Option<f64>,
+    /// Messages that were replayed.
+    pub recovered: u64,
+    /// Connects that failed meanwhile.
+    pub connects_failed: u64,
+    /// CPU of the server until the last one was live, in seconds.
+    pub server_cpu_s: Option<f64>,
+    /// The same for each client, in microseconds.
+    pub server_cpu_us: Option<f64>,
+}
+
+/// A step towards the sustainable rate.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Step {
+    /// Messages per second that were asked for.
+    pub rate: f64,
+    /// Messages per second that were sent.
+    pub sent_rate: f64,
+    /// Latency.
+    pub latency: Digest,
+    /// How late the publisher was.
+    pub send_delay: Digest,
+    /// It was sustained.
+    pub is_good: bool,
+    /// Why not.
+    pub why: Option<String>,
+}
+
+/// A published figure and ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Of what.
+    pub what: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Ours.
+    pub ours: Option<f64>,
+    /// Theirs.
+    pub published: Option<f64>,
+    /// Theirs is a bound.
+    pub is_bound: bool,
+    /// Ours divided by theirs.
+    pub factor: Option<f64>,
+}
+
+impl Outcome {
+    /// Whether the run came to its end and everything came.
+    pub fn is_good(&self) -> bool {
+        self.trouble.is_none() && self.completeness.is_complete
+    }
+
+    /// Holds ours beside what was published.
+    pub fn compare(&mut self) {
+        let published = self.published;
+        let mut rows = Vec::new();
+        let mut row = |what, unit, ours: Option<f64>, theirs: Option<f64>, is_bound| {
+            let factor = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);
+            if ours.is_some() || theirs.is_some() {
+                rows.push(Row {
+                    what,
+                    unit,
+                    ours,
+                    published: theirs,
+                    is_bound,
+                    factor,
+                });
+            }
+        };
+        let of = |pick: fn(&Published) -> Option<f64>| published.as_ref().and_then(pick);
+        let measured = self.measured.as_ref();
+        let latency = measured.map(|measured| measured.latency);
+        let latency = latency.filter(|digest| digest.count > 0);
+        let ms = |pick: fn(&Digest) -> f64| latency.as_ref().map(|digest| pick(digest) / 1e3);
+        let clients = self.plan.size.as_ref().map(|size| size.clients as f64);
+        row(
+            "clients",
+            "",
+            clients,
+            of(|p| Some(p.clients as f64)),
+            false,
+        );
+        row(
+            "messages delivered",
+            "/s",
+            measured.map(|measured| measured.delivered_rate),
+            of(|p| Some(p.rate)),
+            false,
+        );
+        row(
+            "latency, mean",
+            "ms",
+            ms(|d| d.mean_us),
+            of(|p| p.mean_ms),
+            false,
+        );
+        row("latency, stdev", "ms", ms(|d| d.stdev_us), None, false);
+        row(
+            "latency, p50",
+            "ms",
+            ms(|d| d.p50_us),
+            of(|p| p.p50_ms),
+            false,
+        );
+        row(
+            "latency, p95",
+            "ms",
+            ms(|d| d.p95_us),
+            of(|p| p.p95_ms),
+            false,
+        );
+        row(
+            "latency, p99",
+            "ms",
+            ms(|d| d.p99_us),
+            of(|p| p.p99_ms),
+            false,
+        );
+        row("latency, p99.9", "ms", ms(|d| d.p999_us), None, false);
+        row(
+            "latency, max",
+            "ms",
+            ms(|d| d.max_us),
+            of(|p| p.max_ms),
+            false,
+        );
+        row(
+            "CPU of the server's cores",
+            "%",
+            measured.and_then(|measured| measured.server_cpu_percent),
+            of(|p| p.cpu_percent_max),
+            true,
+        );
+        let memory = self.memory.as_ref();
+        row(
+            "user space per connection",
+            "bytes",
+            memory.and_then(|memory| memory.user_bytes),
+            of(|p| p.user_bytes),
+            false,
+        );
+        row(
+            "kernel per connection",
+            "bytes",
+            memory.and_then(|memory| memory.kernel_bytes),
+            of(|p| p.kernel_bytes),
+            false,
+        );
+        self.comparison = rows;
+    }
+}

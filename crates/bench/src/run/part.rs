@@ -1,0 +1,337 @@
+//! A load generator: the child process of a run that carries subscribers, publishers or echo clients.
+//!
+//! Place: between [`super::message`] and the engine. It says nothing but its lines, and does what it is told.
+
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+
+use super::message::{
+    Ended, Line, MEASURE_AHEAD_NS, Measured, Order, PartConfig, Progress, Role, SampleFigures,
+    Totals,
+};
+use crate::choice::Choice;
+use crate::engine::{
+    Common, Echoes, EchoesConfig, Handle, Load, Order as TopicOrder, Publishers, PublishersConfig,
+    Subscribers, SubscribersConfig, Tally, Topics, Window,
+};
+use crate::ledger_file::{self, Awaited};
+use crate::payload::{Clock, seed_from_entropy};
+use crate::source::Sources;
+use crate::statistics::{Recorder, Sample};
+
+/// How often orders are looked for.
+const LOOK: Duration = Duration::from_millis(10);
+/// What was counted before a span is forgotten so long before it begins: workers hand over every 100 ms.
+const FORGET_AHEAD_NS: u64 = MEASURE_AHEAD_NS / 5;
+
+/// Runs until it is told to stop, its input ends, or `stop` is set.
+///
+/// # Errors
+/// The first line makes no sense, or the workload cannot begin.
+pub fn run(stop: &AtomicBool) -> anyhow::Result<()> {
+    let (config, orders) = listen()?;
+    let ledger = match &config.role {
+        Role::Publishers { ledger, .. } => ledger.clone(),
+        _ => None,
+    };
+    let interval = Duration::from_millis(config.interval_ms.max(50));
+    let handle = match start(config) {
+        Ok(handle) => handle,
+        Err(error) => {
+            say(&Line::Failed {
+                why: format!("{error:#}"),
+            })?;
+            return Err(error);
+        }
+    };
+    say(&Line::Started {
+        clients: handle.plan.clients,
+        threads: handle.plan.threads,
+        notes: handle.plan.notes.clone(),
+    })?;
+    // What was meant for before any span is no part of one.
+    handle.measure(u64::MAX, u64::MAX);
+    let mut part = Part {
+        handle,
+        measured: Tally::default(),
+        forget_at_ns: None,
+        awaited: None,
+        is_judged: false,
+    };
+    part.serve(&orders, interval, stop)?;
+    part.end(ledger.as_deref())
+}
+
+struct Part {
+    handle: Handle,
+    /// Since the begin of the measured span.
+    measured: Tally,
+    forget_at_ns: Option<u64>,
+    awaited: Option<Awaited>,
+    is_judged: bool,
+}
+
+impl Part {
+    fn serve(
+        &mut self,
+        orders: &Receiver<Order>,
+        interval: Duration,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        let mut last = Instant::now();
+        loop {
+            match orders.recv_timeout(LOOK) {
+                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Ok(order) => self.obey(order)?,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.load(Ordering::Acquire) || self.handle.is_finished() {
+                return Ok(());
+            }
+            if self
+                .forget_at_ns
+                .is_some_and(|at_ns| Clock::Monotonic.now_ns() >= at_ns)
+            {
+                self.forget_at_ns = None;
+                let interval = self.handle.snapshot().interval;
+                self.measured.merge(&interval);
+                self.measured.clear();
+            }
+            self.look_for_ledger()?;
+            if last.elapsed() >= interval {
+                let seconds = last.elapsed().as_secs_f64();
+                last = Instant::now();
+                self.progress(seconds)?;
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) -> anyhow::Result<()> {
+        match order {
+            Order::Measure { from_ns, until_ns } => {
+                self.handle.measure(from_ns, until_ns);
+                self.forget_at_ns = Some(from_ns.saturating_sub(FORGET_AHEAD_NS));
+            }
+            Order::Leave { at_ns, return_ns } => self.handle.send_away(at_ns, return_ns),
+            Order::Outage { at_ns } => self.handle.begin_outage(at_ns),
+            Order::Ledger { path } => self.awaited = Some(Awaited::new(&[path])),
+            Order::Report => {
+                self.collect();
+                say(&Line::Measured(Box::new(Measured {
+                    sent: self.measured.sent_measured,
+                    latency: self.measured.latency.digest(),
+                    distribution: self.measured.latency.distribution(),
+                    send_delay: self.measured.send_delay.digest(),
+                    last_receiver: self.measured.last_receiver.digest(),
+                })))?;
+            }
+            Order::Stop => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what was counted since the last time, and answers it with the totals.
+    fn collect(&mut self) -> (Tally, Tally) {
+        let snapshot = self.handle.snapshot();
+        self.measured.merge(&snapshot.interval);
+        (snapshot.interval, snapshot.total)
+    }
+
+    fn look_for_ledger(&mut self) -> anyhow::Result<()> {
+        if let Some(awaited) = &mut self.awaited
+            && let Some(ledger) = awaited.look()?
+        {
+            self.handle.set_ledger(ledger);
+            self.is_judged = true;
+            self.awaited = None;
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, seconds: f64) -> anyhow::Result<()> {
+        let (interval, total) = self.collect();
+        let has_all_acknowledged = self.is_judged && self.handle.has_all_acknowledged();
+        say(&Line::Progress(Box::new(Progress {
+            seconds,
+            received: interval.received,
+            sent: interval.sent,
+            latency: interval.latency.digest(),
+            totals: totals(&total),
+            has_sent_all: self.handle.has_sent_all(),
+            has_all_acknowledged,
+        })))
+    }
+
+    fn end(self, ledger: Option<&std::path::Path>) -> anyhow::Result<()> {
+        let summary = self.handle.stop();
+        if let Some(path) = ledger {
+            ledger_file::write(path, &summary.ledger.unwrap_or_default())?;
+        }
+        let samples = summary.samples.iter().map(|(_, sample)| sample);
+        say(&Line::Ended(Box::new(Ended {
+            totals: totals(&summary.total),
+            findings: summary.findings,
+            sample: sample_figures(samples),
+        })))
+    }
+}
+
+/// The first line, and the orders as they come. A line that is none ends them.
+fn listen() -> anyhow::Result<(PartConfig, Receiver<Order>)> {
+    let mut first = String::new();
+    std::io::stdin().lock().read_line(&mut first)?;
+    let config = serde_json::from_str(&first).context("the first line is no configuration")?;
+    let (sender, orders) = channel();
+    std::thread::Builder::new()
+        .name("bench-orders".to_owned())
+        .spawn(move || {
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                let Ok(order) = serde_json::from_str(&line) else {
+                    return;
+                };
+                if sender.send(order).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok((config, orders))
+}
+
+fn start(config: PartConfig) -> anyhow::Result<Handle> {
+    let target = match config.role {
+        Role::Echoes { .. } => crate::command::ECHO_TARGET,
+        _ => client::url::TARGET,
+    };
+    let mut common = Common::with_target(&[config.url], target)?;
+    common.local_addresses =
+        Sources::parse_addresses(&config.local_addresses).map_err(anyhow::Error::msg)?;
+    common.connect_rate = config.connect_rate;
+    let parse = |topics: &str| topics.parse().map_err(|why: String| anyhow!(why));
+    match config.role {
+        Role::Subscribers {
+            transport,
+            clients,
+            topics,
+            sample,
+            is_audited,
+            has_last_receiver,
+            return_rate,
+        } => {
+            let seed = common.seed;
+            let mut subscribers = SubscribersConfig::new(common, parse(&topics)?, clients);
+            subscribers.transport = transport;
+            subscribers.topics = Topics {
+                pattern: parse(&topics)?,
+                choice: Choice::OneToOne,
+                per_client: 1,
+                seed,
+            };
+            subscribers.sample = sample;
+            subscribers.is_audited = is_audited;
+            subscribers.has_last_receiver = has_last_receiver;
+            subscribers.return_rate = Some(return_rate);
+            Subscribers::start(subscribers)
+        }
+        Role::Publishers {
+            connections,
+            topics,
+            is_random,
+            rate,
+            size,
+            acknowledge,
+            exactly_once,
+            inflight_max,
+            ledger: _,
+        } => Publishers::start(PublishersConfig {
+            common,
+            connections,
+            load: Load {
+                topics: parse(&topics)?,
+                order: if is_random {
+                    TopicOrder::Random
+                } else {
+                    TopicOrder::RoundRobin
+                },
+                rate,
+                size,
+                acknowledge: acknowledge || exactly_once,
+                exactly_once,
+                inflight_max: inflight_max.max(1),
+                clock: Clock::Monotonic,
+                publisher: seed_from_entropy() as u32,
+                count: 0,
+                window: Window::from(0),
+            },
+        }),
+        Role::Echoes {
+            clients,
+            every_s,
+            size,
+        } => Echoes::start(EchoesConfig {
+            common,
+            clients,
+            clients_max: clients,
+            every: Duration::from_secs_f64(every_s),
+            size,
+        }),
+    }
+}
+
+fn totals(tally: &Tally) -> Totals {
+    Totals {
+        connections: tally.connections,
+        connects: tally.connects,
+        connects_failed: tally.connects_failed,
+        disconnects: tally.disconnects,
+        clients_live: tally.clients_live,
+        clients_with_data: tally.clients_with_data,
+        received: tally.received,
+        messages: tally.messages,
+        recovered: tally.recovered,
+        sent: tally.sent,
+        refused: tally.refused,
+        unacknowledged: tally.unacknowledged,
+        repeated_sends: tally.repeated_sends,
+        inflight: tally.inflight,
+        faults: tally.faults,
+        gaps: tally.gaps,
+        skipped: tally.skipped,
+        foreign: tally.foreign,
+        connecting_s: tally.connecting.seconds(),
+        connect_time: tally.connect_time.digest(),
+        return_time: tally.return_time.digest(),
+        trouble: tally.trouble.clone(),
+    }
+}
+
+fn sample_figures<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<SampleFigures> {
+    let mut all = Recorder::new();
+    let mut clients = 0;
+    for sample in samples {
+        clients += 1;
+        for micros in sample.values_us() {
+            all.record_ns((f64::from(*micros) * 1e3) as u64);
+        }
+    }
+    let digest = all.digest();
+    (digest.count > 0).then_some(SampleFigures {
+        clients,
+        messages: digest.count,
+        p50_us: digest.p50_us,
+        p95_us: digest.p95_us,
+        p99_us: digest.p99_us,
+    })
+}
+
+/// Who cannot be told any more has nobody to work for.
+fn say(line: &Line) -> anyhow::Result<()> {
+    let text = serde_json::to_string(line)?;
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{text}")?;
+    output.flush()?;
+    Ok(())
+}

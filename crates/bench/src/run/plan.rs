@@ -1,0 +1,262 @@
+//! What a run is to be: the command line, the workload and the machine brought together.
+//!
+//! Place: before the first process. Everything that can be refused is refused here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use super::cores::Cores;
+use super::scale::{self, Limit, Machine, Scale};
+use super::server::ServerPlan;
+use super::workload::{Name, Size, Workload};
+use super::{AckChoice, HistoryChoice, RunCommand};
+use crate::engine::{Route, Transport};
+use crate::units::show_count;
+
+/// Messages per second that one connection of a publisher carries.
+const CONNECTION_RATE: f64 = 4_000.0;
+/// Connections of a publisher.
+const CONNECTIONS: std::ops::RangeInclusive<u64> = 4..=64;
+/// Acknowledgements that a connection may wait for; less than what the server recognises a repetition of.
+const INFLIGHT_MAX: usize = 4_096;
+const INFLIGHT_ONCE_MAX: usize = 2_048;
+/// Clients whose own latencies are kept, as in the published tests.
+const SAMPLED: u64 = 100;
+
+/// Everything that is decided before the start.
+#[derive(Clone, Debug)]
+pub struct RunPlan {
+    /// What is done.
+    pub workload: Workload,
+    /// How large.
+    pub size: Size,
+    /// What limits it.
+    pub limits: Vec<Limit>,
+    /// The machine was smaller than the workload.
+    pub is_limited: bool,
+    /// The topics, as a pattern.
+    pub topics: String,
+    /// How clients receive.
+    pub transport: Transport,
+    /// Bytes of a message.
+    pub message_bytes: usize,
+    /// The measured span.
+    pub duration: Duration,
+    /// Before it.
+    pub warm_up: Duration,
+    /// Between the last connection and the first message.
+    pub settle: Duration,
+    /// Between two samples.
+    pub interval: Duration,
+    /// Connects per second.
+    pub connect_rate: f64,
+    /// Publications are acknowledged.
+    pub has_acknowledgements: bool,
+    /// Cores of the server; none: not pinned.
+    pub server_cores: Cores,
+    /// How many the server may use.
+    pub server_cores_count: u64,
+    /// Cores of the load generators.
+    pub client_cores: Cores,
+    /// The server and its clients are on this machine.
+    pub is_local: bool,
+    /// The server, if it is ours to start.
+    pub server: Option<ServerPlan>,
+    /// Source addresses.
+    pub local_addresses: Vec<String>,
+    /// Connections of the publishers.
+    pub publisher_connections: u64,
+    /// Acknowledgements that each may wait for.
+    pub inflight_max: usize,
+    /// Clients whose own latencies are kept.
+    pub sample: u64,
+    /// Where publishers write what was acknowledged, where streams are audited.
+    pub ledger: Option<PathBuf>,
+    /// The server is killed in a storm.
+    pub kills_server: bool,
+    /// How long clients, or the server, are away in a storm.
+    pub away: Duration,
+    /// The sustainable rate is looked for.
+    pub is_searching: bool,
+    /// Length of a step of that.
+    pub step: Duration,
+    /// The highest p99 of a sustained rate.
+    pub p99_max: Duration,
+}
+
+impl RunPlan {
+    /// Plans; `folder` is for files of the run that nobody keeps.
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    pub fn new(command: &RunCommand, folder: &std::path::Path) -> anyhow::Result<RunPlan> {
+        let workload = command.workload.workload();
+        check(command, &workload)?;
+        let (server_cores, client_cores) = cores(command)?;
+        let is_local = match &command.url {
+            None => true,
+            Some(url) => Route::resolve(url, "/")?.address.ip().is_loopback(),
+        };
+        let has_tls = workload.has_tls && !command.plain;
+        let available = Cores::available().0.len() as u64;
+        let cores_count = match server_cores.0.len() as u64 {
+            0 => available,
+            count => count,
+        };
+        let machine = Machine::read(is_local, cores_count);
+        let limits = scale::limits(&machine, &workload, has_tls);
+        let scale = command.clients.map_or(command.scale, Scale::Clients);
+        let (clients, is_limited) = scale::clients(scale, &workload, &limits);
+        let size = workload.size(clients, command.rate);
+        let is_storm = workload.name == Name::Storm;
+        let server = command.url.is_none().then(|| ServerPlan {
+            io_threads: command
+                .io_threads
+                .unwrap_or_else(|| machine.io_threads(size.clients)),
+            is_durable: is_storm && command.server_restarts,
+            has_no_history: command.history == HistoryChoice::Off,
+            assignments: command.server_set.clone(),
+            cores: server_cores.clone(),
+        });
+        let connect_rate = match (command.connect_rate, workload.name) {
+            (Some(rate), _) => rate,
+            (None, Name::Connect) => 0.0,
+            (None, _) => scale::connect_rate(cores_count),
+        };
+        let per_connection = (size.rate / CONNECTION_RATE).ceil() as u64;
+        let connections = per_connection.clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
+        Ok(RunPlan {
+            topics: workload.topics(&size),
+            transport: command.transport,
+            message_bytes: command.size.map_or(workload.size, |bytes| bytes as usize),
+            duration: command.duration.unwrap_or(default_duration(workload.name)),
+            warm_up: command.warm_up,
+            settle: command.settle,
+            interval: command.interval.max(Duration::from_millis(100)),
+            connect_rate,
+            has_acknowledgements: command.ack == AckChoice::Appended || workload.is_once,
+            is_local,
+            server,
+            // Twice as many where all of them return while their old ports may still be taken.
+            local_addresses: machine.local_addresses(size.clients * if is_storm { 2 } else { 1 }),
+            publisher_connections: command
+                .publisher_connections
+                .unwrap_or(connections)
+                .clamp(1, size.topics),
+            inflight_max: if workload.is_once {
+                INFLIGHT_ONCE_MAX
+            } else {
+                INFLIGHT_MAX
+            },
+            sample: SAMPLED.min(size.clients),
+            ledger: workload.is_once.then(|| folder.join("ledger")),
+            kills_server: is_storm && command.server_restarts,
+            away: command.away,
+            is_searching: command.find,
+            step: command.step,
+            p99_max: command.p99_max,
+            server_cores,
+            server_cores_count: cores_count,
+            client_cores,
+            workload: Workload {
+                has_tls,
+                ..workload
+            },
+            size,
+            limits,
+            is_limited,
+        })
+    }
+
+    /// Cores of server and clients together.
+    pub fn used_cores(&self) -> Cores {
+        let mut cores = [&self.server_cores.0[..], &self.client_cores.0].concat();
+        cores.sort_unstable();
+        cores.dedup();
+        Cores(cores)
+    }
+
+    /// What is said before it begins.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = vec![format!(
+            "{} clients ({} published, {:.3} %) on {} topics, {} messages/s published, {} delivered.",
+            show_count(self.size.clients),
+            show_count(self.workload.clients),
+            self.size.clients as f64 * 100.0 / self.workload.clients as f64,
+            show_count(self.size.topics),
+            show_count(self.size.rate.round() as u64),
+            show_count(self.size.deliveries_rate.round() as u64),
+        )];
+        if let Some(limit) = self.limits.first() {
+            let verb = if self.is_limited {
+                "What limits it is"
+            } else {
+                "What would limit it is"
+            };
+            sentences.push(format!(
+                "{verb} {} (at most {} clients).",
+                limit.why,
+                show_count(limit.clients)
+            ));
+            if self.size.clients > limit.clients {
+                sentences.push("This is more than this machine is thought to hold.".to_owned());
+            }
+        }
+        sentences
+    }
+}
+
+/// What cannot be done, and what does not go together.
+fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
+    let name = workload.name;
+    if workload.has_tls && !command.plain {
+        bail!(
+            "{} runs over TLS, which this build does not have; `--plain` runs it without",
+            name.text()
+        );
+    }
+    if command.find && name != Name::Unicast {
+        bail!("--find is for unicast");
+    }
+    if command.server_restarts && (name != Name::Storm || command.url.is_some()) {
+        bail!("--server-restarts is for storm, with a server of its own");
+    }
+    if command.transport == Transport::Http {
+        bail!("--transport is ws or sse");
+    }
+    if command.transport != Transport::Ws && name == Name::Echo100k {
+        bail!("the echo is a WebSocket");
+    }
+    if command.transport != Transport::Ws && name == Name::Storm {
+        bail!("storm is for ws: what is recovered is told by the native protocol");
+    }
+    if command.duration.is_some_and(|duration| duration.is_zero()) {
+        bail!("--duration is longer than nothing");
+    }
+    Ok(())
+}
+
+fn cores(command: &RunCommand) -> anyhow::Result<(Cores, Cores)> {
+    let available = Cores::available();
+    if command.no_pin {
+        return Ok((Cores::default(), Cores::default()));
+    }
+    let (server, clients) = available.halves();
+    let server = command.server_cores.clone().unwrap_or(server);
+    let clients = command.client_cores.clone().unwrap_or(clients);
+    for core in server.0.iter().chain(&clients.0) {
+        if !available.0.contains(core) {
+            bail!("core {core} is not ours to use; those are {available}");
+        }
+    }
+    Ok((server, clients))
+}
+
+fn default_duration(name: Name) -> Duration {
+    Duration::from_secs(match name {
+        Name::FanOut | Name::Unicast | Name::Storm => 20,
+        _ => 60,
+    })
+}

@@ -1,0 +1,387 @@
+//! The server of a run: a process of its own, or one that is there already.
+//!
+//! Place: started first, ended last. Its own one is this very program on free ports, with a private directory that goes
+//! with it. It ends when this process does, in whatever way that happens.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::cores::Cores;
+use super::observe::ProcessFigures;
+
+/// How long it may take to be ready: a log on disk is read first.
+const READY_PATIENCE: Duration = Duration::from_secs(120);
+/// How long it may take to end; closing a million sockets takes seconds.
+const END_PATIENCE: Duration = Duration::from_secs(60);
+/// How long an answer of the operators' port may take.
+const ASK_PATIENCE: Duration = Duration::from_secs(5);
+/// Lines of its output that a failure shows.
+const SHOWN_LINES_MAX: usize = 20;
+
+/// What the server of a run is to be like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerPlan {
+    /// I/O threads.
+    pub io_threads: u64,
+    /// Acknowledged messages are on disk.
+    pub is_durable: bool,
+    /// Topics have no history.
+    pub has_no_history: bool,
+    /// Further options, as `--set` takes them.
+    pub assignments: Vec<String>,
+    /// Its cores.
+    pub cores: Cores,
+}
+
+/// Where clients connect to, and what is known of the process behind it.
+#[derive(Debug)]
+pub struct Server {
+    /// The clients' address as a URL with `ws`.
+    pub url: String,
+    /// The operators' address as `host:port`.
+    pub operators: Option<String>,
+    /// The process, where it is known.
+    pub pid: Option<u32>,
+    own: Option<Own>,
+}
+
+/// A process of ours.
+#[derive(Debug)]
+struct Own {
+    plan: ServerPlan,
+    child: Child,
+    /// As long as it is open the server lives.
+    life: Option<ChildStdin>,
+    folder: Folder,
+    output: PathBuf,
+}
+
+impl Server {
+    /// One that is there already.
+    pub fn foreign(url: &str, admin: Option<&str>, pid: Option<u32>) -> Server {
+        let operators = admin.map(|admin| {
+            let address = admin.trim_start_matches("http://");
+            address.split('/').next().unwrap_or(address).to_owned()
+        });
+        Server {
+            url: url.to_owned(),
+            operators,
+            pid,
+            own: None,
+        }
+    }
+
+    /// Starts one; what it says goes to the file `output`.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub fn start(plan: &ServerPlan, output: &Path) -> anyhow::Result<Server> {
+        let folder = Folder::new()?;
+        let (child, life, clients, operators) = launch(plan, &folder.0, output, "127.0.0.1:0")?;
+        Ok(Server {
+            url: clients.replacen("http://", "ws://", 1),
+            operators: Some(operators.trim_start_matches("http://").to_owned()),
+            pid: Some(child.id()),
+            own: Some(Own {
+                plan: plan.clone(),
+                child,
+                life: Some(life),
+                folder,
+                output: output.to_owned(),
+            }),
+        })
+    }
+
+    /// Whether it was started by the run.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The options that it was started with, as a file would have them.
+    pub fn configuration(&self) -> Option<String> {
+        self.own
+            .as_ref()
+            .map(|own| configuration(&own.plan, &own.folder.0))
+    }
+
+    /// What its process uses.
+    pub fn figures(&self) -> Option<ProcessFigures> {
+        ProcessFigures::read(self.pid?)
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.own
+            .as_mut()
+            .is_some_and(|own| !matches!(own.child.try_wait(), Ok(None)))
+    }
+
+    /// Kills it, as a crash would.
+    ///
+    /// # Errors
+    /// It is not ours.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        let own = self
+            .own
+            .as_mut()
+            .context("only a server of our own is killed")?;
+        own.child.kill()?;
+        own.child.wait()?;
+        self.pid = None;
+        Ok(())
+    }
+
+    /// Starts it again, on the same port with the same data.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        let address = self.url.trim_start_matches("ws://").to_owned();
+        let own = self
+            .own
+            .as_mut()
+            .context("only a server of our own is restarted")?;
+        let (child, life, _, operators) = launch(
+            &own.plan,
+            &own.folder.0,
+            &own.output,
+            address.trim_end_matches('/'),
+        )?;
+        self.pid = Some(child.id());
+        self.operators = Some(operators.trim_start_matches("http://").to_owned());
+        own.child = child;
+        own.life = Some(life);
+        Ok(())
+    }
+
+    /// Its metrics, where it has any.
+    pub fn metrics(&self) -> Option<Metrics> {
+        let address = self.operators.as_ref()?;
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.set_read_timeout(Some(ASK_PATIENCE)).ok()?;
+        stream.set_write_timeout(Some(ASK_PATIENCE)).ok()?;
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        // Metrics of a node are some tens of kilobytes.
+        stream.take(16 << 20).read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        head.split(' ').nth(1).filter(|status| *status == "200")?;
+        Some(Metrics(body.to_owned()))
+    }
+}
+
+/// The text of a `/metrics`.
+#[derive(Clone, Debug)]
+pub struct Metrics(String);
+
+impl Metrics {
+    /// The sum of all series of this name.
+    pub fn sum(&self, name: &str) -> Option<f64> {
+        let values: Vec<f64> = self
+            .0
+            .lines()
+            .filter_map(|line| {
+                let rest = line.strip_prefix(name)?;
+                if !rest.starts_with(['{', ' ']) {
+                    return None;
+                }
+                rest.rsplit_once(' ')?.1.parse().ok()
+            })
+            .collect();
+        (!values.is_empty()).then(|| values.iter().sum())
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.life = None;
+        let deadline = Instant::now() + END_PATIENCE;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A new directory, removed when dropped.
+#[derive(Debug)]
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// Makes it, readable for nobody else.
+    ///
+    /// # Errors
+    /// The temporary directory is not writable.
+    pub fn new() -> anyhow::Result<Folder> {
+        use std::os::unix::fs::DirBuilderExt;
+        let number = crate::payload::seed_from_entropy();
+        let path = std::env::temp_dir().join(format!("crore-bench-{number:016x}"));
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("{}", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind is in the temporary directory.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Options of a run's own server, as a file.
+fn configuration(plan: &ServerPlan, folder: &Path) -> String {
+    let mut text = format!(
+        "[node]\nio_threads = {}\ndrain_window = \"0s\"\n",
+        plan.io_threads
+    );
+    if plan.is_durable {
+        let data = folder.join("data");
+        let _ = writeln!(text, "data_dir = {:?}", data.display().to_string());
+        text.push_str("\n[[log]]\nname = \"disk\"\ndurability = \"disk\"\nbytes_max = \"4GiB\"\n");
+    }
+    if plan.has_no_history {
+        text.push_str("\n[[rule]]\nfilter = \"#\"\nhistory_messages_max = 0\n");
+    }
+    text
+}
+
+fn launch(
+    plan: &ServerPlan,
+    folder: &Path,
+    output: &Path,
+    listen: &str,
+) -> anyhow::Result<(Child, ChildStdin, String, String)> {
+    let file = folder.join("crore.toml");
+    std::fs::write(&file, configuration(plan, folder))?;
+    let program = std::env::current_exe().context("this program's own file is not known")?;
+    let mut command = Command::new(program);
+    command.args(["serve", "--end-with-stdin", "--listen", listen]);
+    command.args(["--admin-listen", "127.0.0.1:0", "--config"]);
+    command.arg(&file);
+    for assignment in &plan.assignments {
+        command.args(["--set", assignment]);
+    }
+    for (name, _) in std::env::vars_os() {
+        // What is configured for another node is not meant for this one.
+        if name.to_string_lossy().starts_with("CRORE_") || name == "NOTIFY_SOCKET" {
+            command.env_remove(name);
+        }
+    }
+    let mut log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(output)
+        .with_context(|| format!("{}", output.display()))?;
+    command
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log.try_clone()?);
+    let mut child = plan
+        .cores
+        .spawn(&mut command)
+        .context("the server cannot be started")?;
+    let life = child.stdin.take().context("no input of the server")?;
+    let stdout = child.stdout.take().context("no output of the server")?;
+    let (sender, lines) = channel();
+    std::thread::Builder::new()
+        .name("bench-server".to_owned())
+        .spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = writeln!(log, "{line}");
+                // Where nobody listens any more it goes on reading, so that the server can go on writing.
+                let _ = sender.send(line);
+            }
+        })?;
+    match wait_until_ready(&lines) {
+        Ok((clients, operators)) => Ok((child, life, clients, operators)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            let said = std::fs::read_to_string(output).unwrap_or_default();
+            let said: Vec<&str> = said.lines().collect();
+            let last = said.len().saturating_sub(SHOWN_LINES_MAX);
+            bail!("{error}; it said\n{}", said[last..].join("\n"))
+        }
+    }
+}
+
+fn wait_until_ready(lines: &Receiver<String>) -> anyhow::Result<(String, String)> {
+    let deadline = Instant::now() + READY_PATIENCE;
+    let (mut clients, mut operators) = (None, None);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let line = lines
+            .recv_timeout(left)
+            .context("the server did not get ready")?;
+        if let Some(url) = line.strip_prefix("listening clients ") {
+            clients.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
+        } else if let Some(url) = line.strip_prefix("listening operators ") {
+            operators.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
+        } else if line == "ready" {
+            return clients
+                .zip(operators)
+                .context("the server did not tell its addresses");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_summed_by_name() {
+        let metrics = Metrics(
+            "# HELP a x\na{shard=\"0\"} 2\na{shard=\"1\"} 3.5\na_total 9\nb 1\n".to_owned(),
+        );
+        assert_eq!(metrics.sum("a"), Some(5.5));
+        assert_eq!(metrics.sum("a_total"), Some(9.0));
+        assert_eq!(metrics.sum("c"), None);
+    }
+
+    #[test]
+    fn folders_go_with_their_owner() {
+        let folder = Folder::new().unwrap();
+        let path = folder.0.clone();
+        std::fs::write(path.join("x"), "y").unwrap();
+        drop(folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn configurations_are_toml() {
+        let plan = ServerPlan {
+            io_threads: 3,
+            is_durable: true,
+            has_no_history: true,
+            ..ServerPlan::default()
+        };
+        let text = configuration(&plan, Path::new("/x \"y\""));
+        assert!(text.contains("io_threads = 3\n"), "{text}");
+        assert!(
+            text.contains("data_dir = \"/x \\\"y\\\"/data\"\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("history_messages_max = 0\n"), "{text}");
+        let foreign = Server::foreign("ws://a:1", Some("http://b:2/metrics"), None);
+        assert_eq!(foreign.operators.as_deref(), Some("b:2"));
+    }
+}

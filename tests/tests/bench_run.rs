@@ -1,0 +1,301 @@
+//! `crore bench run`: every named workload at its smallest, from the server that it starts to the report that it writes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use end_to_end::process::{Ended, Process};
+use end_to_end::server::Server;
+use end_to_end::tools;
+use serde_json::Value;
+
+/// What a run may take that is to last a second or two.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A directory for reports, removed when dropped.
+struct Reports(PathBuf);
+
+impl Reports {
+    fn new(name: &str) -> Reports {
+        let path =
+            std::env::temp_dir().join(format!("crore-reports-{}-{name}", std::process::id()));
+        Reports(path)
+    }
+
+    /// The report, after looking whether the page has it inside.
+    fn read(&self) -> Value {
+        let text = fs::read_to_string(self.0.join("report.json")).expect("a report");
+        let page = fs::read_to_string(self.0.join("report.html")).expect("a page");
+        assert!(page.starts_with("<!doctype html>"));
+        assert!(
+            page.contains(&text.replace('<', "\\u003c")),
+            "the page has the figures"
+        );
+        serde_json::from_str(&text).expect("JSON")
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        // What stays behind is in the temporary folder.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command(arguments: &str, out: &Reports) -> Command {
+    let mut command = tools::crore();
+    command.args(["bench", "run"]).args(arguments.split(' '));
+    command.args([
+        "--settle",
+        "200ms",
+        "--warm-up",
+        "100ms",
+        "--interval",
+        "200ms",
+    ]);
+    command.arg("--out").arg(&out.0);
+    command
+}
+
+fn run(arguments: &str, out: &Reports) -> Ended {
+    Process::start(&mut command(arguments, out)).end_within(PATIENCE)
+}
+
+fn number(report: &Value, pointer: &str) -> u64 {
+    let value = report.pointer(pointer).and_then(Value::as_f64);
+    value.unwrap_or_else(|| panic!("no number {pointer} in {report}")) as u64
+}
+
+/// Runs a workload, and looks for what every report of one has.
+fn complete(name: &str, arguments: &str) -> Value {
+    let out = Reports::new(&arguments.replace(' ', ""));
+    let ended = run(&format!("{name} {arguments}"), &out);
+    ended.assert_success();
+    let report = out.read();
+    assert_eq!(report["name"], name);
+    assert_eq!(report["trouble"], Value::Null);
+    assert_eq!(report["completeness"]["is_complete"], true, "{report}");
+    let clients = number(&report, "/plan/size/clients");
+    assert_eq!(number(&report, "/connect/connections"), clients);
+    assert_eq!(number(&report, "/memory/connections"), clients);
+    assert!(!report["samples"].as_array().expect("samples").is_empty());
+    report
+}
+
+/// The same where messages were measured.
+fn measured(name: &str, arguments: &str) -> Value {
+    let report = complete(name, &format!("{arguments} --duration 1s"));
+    let delivered = number(&report, "/measured/delivered");
+    assert!(delivered > 0, "{report}");
+    assert_eq!(number(&report, "/measured/latency/count"), delivered);
+    assert_eq!(
+        number(&report, "/completeness/received"),
+        number(&report, "/completeness/expected")
+    );
+    assert!(number(&report, "/hiccups/late/count") > 0);
+    assert!(
+        report["measured"]["distribution"]
+            .as_array()
+            .is_some_and(|steps| steps.len() > 2)
+    );
+    report
+}
+
+#[test]
+fn a_topic_for_each_client() {
+    let report = measured("c10m", "--clients 60 --rate 100");
+    assert_eq!(number(&report, "/measured/sent"), 100);
+    assert_eq!(report["published"]["clients"], 10_000_108);
+    let rows = report["comparison"].as_array().expect("rows");
+    let mean = rows
+        .iter()
+        .find(|row| row["what"] == "latency, mean")
+        .expect("the mean");
+    assert_eq!(mean["published"], 61.0);
+    assert!(mean["factor"].is_f64());
+    // Nobody has published more of this one than its size.
+    let report = measured("c12m", "--clients 60 --rate 100 --ack none");
+    assert_eq!(report["published"]["mean_ms"], Value::Null);
+    assert_eq!(report["measured"]["acknowledgement"], Value::Null);
+}
+
+#[test]
+fn event_streams() {
+    let report = measured("c10m", "--clients 30 --rate 100 --transport sse --no-pin");
+    assert_eq!(report["plan"]["server_cores"], "");
+}
+
+#[test]
+fn groups_of_clients() {
+    let report = measured("one-million", "--clients 300 --rate 10");
+    assert_eq!(number(&report, "/plan/size/topics"), 3);
+    assert_eq!(number(&report, "/measured/delivered"), 1_000);
+    let report = measured("factory", "--plain --clients 40 --rate 20");
+    assert_eq!(report["plan"]["is_once"], true);
+    assert_eq!(number(&report, "/completeness/audit/complete"), 40);
+    assert_eq!(
+        number(&report, "/completeness/audit/missing_acknowledged"),
+        0
+    );
+}
+
+#[test]
+fn echoes() {
+    let report = measured("echo-100k", "--clients 20 --rate 100");
+    assert_eq!(
+        number(&report, "/completeness/sent"),
+        number(&report, "/completeness/received")
+    );
+}
+
+#[test]
+fn one_topic_for_all() {
+    let report = measured("fan-out", "--clients 50 --rate 20");
+    assert_eq!(number(&report, "/measured/sent"), 20);
+    assert_eq!(number(&report, "/measured/last_receiver/count"), 20);
+}
+
+#[test]
+fn the_sustainable_rate_is_looked_for() {
+    // No machine is so slow that a few messages take half a minute: every step holds.
+    let arguments = "--clients 20 --rate 4 --find --step 100ms --duration 500ms --p99-max 30s";
+    let report = complete("unicast", arguments);
+    let steps = report["steps"].as_array().expect("steps");
+    assert!(steps.iter().any(|step| step["is_good"] == true), "{report}");
+    let sustained = number(&report, "/sustainable_rate");
+    let sent = number(&report, "/measured/sent_rate");
+    assert!(sent.abs_diff(sustained / 2) <= 4, "{sustained} and {sent}");
+}
+
+#[test]
+fn connections() {
+    let report = complete("connect", "--clients 100");
+    assert_eq!(report["measured"], Value::Null);
+    assert_eq!(number(&report, "/connect/time/count"), 100);
+}
+
+#[test]
+fn all_clients_return() {
+    let report = measured("storm", "--clients 200 --rate 40 --away 500ms");
+    assert_eq!(report["storm"]["has_killed_server"], false);
+    assert_eq!(number(&report, "/storm/back/count"), 200);
+    assert!(number(&report, "/storm/recovered") > 0);
+}
+
+#[test]
+fn all_clients_return_to_a_server_that_was_killed() {
+    let report = measured(
+        "storm",
+        "--clients 200 --rate 40 --away 300ms --server-restarts",
+    );
+    assert_eq!(report["storm"]["has_killed_server"], true);
+    assert_eq!(number(&report, "/storm/back/count"), 200);
+    assert_eq!(
+        number(&report, "/completeness/audit/missing_acknowledged"),
+        0
+    );
+}
+
+#[test]
+fn a_server_that_is_there_already() {
+    let server = Server::start();
+    let url = server.ws_url("");
+    let admin = server.operators_url("");
+    let report = measured(
+        "c10m",
+        &format!("--clients 20 --rate 50 --url {url} --admin {admin}"),
+    );
+    assert_eq!(report["plan"]["foreign_url"], url);
+    assert!(
+        report["measured"]["server_cpu"].is_f64(),
+        "from its metrics"
+    );
+    // Without metrics and process the run is the same, and those figures are missing.
+    let report = measured("c10m", &format!("--clients 20 --rate 50 --url {url}"));
+    assert_eq!(report["measured"]["server_cpu"], Value::Null);
+}
+
+#[test]
+fn what_is_not_complete_is_said_and_fails() {
+    // Without a history who was away misses what was published meanwhile.
+    let out = Reports::new("incomplete");
+    let ended = run(
+        "storm --clients 100 --rate 40 --away 500ms --duration 500ms --history off",
+        &out,
+    );
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.lines.join("\n"));
+    let is_said = ended
+        .lines
+        .iter()
+        .any(|line| line.starts_with("NOT COMPLETE: "));
+    assert!(is_said, "{}", ended.lines.join("\n"));
+    let report = out.read();
+    assert_eq!(report["completeness"]["is_complete"], false);
+    assert!(number(&report, "/completeness/gaps") > 0);
+}
+
+#[test]
+fn an_interrupted_run_leaves_a_report_and_no_process() {
+    let out = Reports::new("interrupted");
+    let mut process = Process::start(&mut command("c10m --clients 20 --duration 1h", &out));
+    process.wait_for("measured span", |line| (line == "-- measure").then_some(()));
+    let children = || {
+        let path = format!("/proc/{0}/task/{0}/children", process.id());
+        let text = fs::read_to_string(path).expect("our child can be read");
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let children = children();
+    assert_eq!(children.len(), 3, "the server and two generators");
+    process.signal("INT");
+    let ended = process.end_within(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.lines.join("\n"));
+    for child in children {
+        assert!(
+            !fs::exists(format!("/proc/{child}")).expect("a folder"),
+            "{child}"
+        );
+    }
+    let report = out.read();
+    assert_eq!(report["trouble"], "it was interrupted");
+    assert_eq!(report["completeness"]["is_complete"], false);
+}
+
+#[test]
+fn reports_are_compared() {
+    let out = [Reports::new("compared-a"), Reports::new("compared-b")];
+    for out in &out {
+        run("connect --clients 10", out).assert_success();
+    }
+    let mut command = tools::crore();
+    command
+        .args(["bench", "report"])
+        .arg(&out[0].0)
+        .arg(out[1].0.join("report.json"));
+    let ended = Process::start(&mut command).end();
+    ended.assert_success();
+    let is_shown = ended
+        .lines
+        .iter()
+        .any(|line| line.starts_with("connects /s"));
+    assert!(is_shown, "{}", ended.lines.join("\n"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let out = Reports::new("refused");
+    for (arguments, said) in [
+        ("factory --clients 20", "--plain"),
+        ("c10m --find", "--find is for unicast"),
+        ("c10m --server-restarts", "--server-restarts is for storm"),
+        ("storm --transport sse", "storm is for ws"),
+        ("c10m --server-cores 1000", "not ours"),
+    ] {
+        let ended = run(arguments, &out);
+        assert_eq!(ended.status.code(), Some(1), "{arguments}");
+        let text = ended.lines.join("\n");
+        assert!(text.contains(said), "{arguments}: {text}");
+    }
+}
