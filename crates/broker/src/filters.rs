@@ -17,6 +17,7 @@ use crate::topic::Filter;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
+use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Filters with a value each, found by topic.
 pub struct FilterTrie<T> {
@@ -42,6 +43,15 @@ const ROOT: u32 = 0;
 const NO_NODE: u32 = ROOT;
 
 impl<T> FilterTrie<T> {
+    /// Bytes of its nodes, about: a level is one entry in its parent's map.
+    pub fn memory_bytes(&self) -> usize {
+        const LEVEL_NAME_BYTES: usize = 16;
+        let levels = self.nodes.len() - self.free.len();
+        vector_bytes::<Node<T>>(self.nodes.capacity())
+            + vector_bytes::<u32>(self.free.capacity())
+            + tree_bytes(levels, size_of::<(Box<str>, u32)>() + LEVEL_NAME_BYTES)
+    }
+
     /// How many filters there are.
     pub fn len(&self) -> usize {
         self.len

@@ -34,6 +34,7 @@ mod edges;
 mod filters;
 mod history;
 mod interests;
+mod memory;
 mod partitions;
 mod publish;
 mod read;

@@ -33,6 +33,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Duration;
+use stdx::memory::Components;
 
 pub mod kernel;
 
@@ -137,6 +138,11 @@ pub trait Net {
 
     /// Takes connections again.
     fn resume_accepting(&mut self);
+
+    /// Adds what the network has touched in this process's own memory. The system's part is not in it.
+    fn memory(&self, memory: &mut Components) {
+        let _ = memory;
+    }
 }
 
 /// Makes one reactor's [`Net::poll`] return with [`Event::Woken`]. Callable from any thread.

@@ -76,6 +76,8 @@ pub struct LogStatistics {
     pub torn_bytes: u64,
     /// Places of damage that the start has found.
     pub damages: u64,
+    /// Bytes of memory: the indexes of segments, and the batch on its way.
+    pub memory_bytes: u64,
 }
 
 impl std::ops::AddAssign for LogStatistics {
@@ -91,6 +93,7 @@ impl std::ops::AddAssign for LogStatistics {
         self.reads_failed += other.reads_failed;
         self.reads_damaged += other.reads_damaged;
         self.bytes += other.bytes;
+        self.memory_bytes += other.memory_bytes;
         self.segments_dropped += other.segments_dropped;
         self.unavailable += other.unavailable;
         self.torn_bytes += other.torn_bytes;
@@ -227,6 +230,7 @@ impl<D: Disk> LogWorker<D> {
     pub fn statistics(&self) -> LogStatistics {
         LogStatistics {
             bytes: self.store.bytes(),
+            memory_bytes: self.store.memory_bytes() as u64,
             unavailable: u64::from(!self.is_available),
             ..self.statistics
         }

@@ -11,6 +11,7 @@ use broker::mail::{Letter, Request};
 use net::Wake;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use stdx::memory::Components;
 
 /// What one shard sends another, or the node sends a shard.
 #[derive(Debug)]
@@ -65,6 +66,8 @@ pub struct Report {
     pub turns: u64,
     /// Of these: turns that took over 10 milliseconds of work.
     pub long_turns: u64,
+    /// Bytes of memory by component.
+    pub memory: Components,
 }
 
 /// One shard's way to the others. The simulator has its own, to delay, refuse and change what crosses.

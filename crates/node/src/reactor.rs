@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::memory::{Component, Components, vector_bytes};
 
 /// The receive buffer of a thread, in bytes.
 const RECEIVE_BYTES: usize = 128 << 10;
@@ -55,6 +56,8 @@ pub struct Reactor<N, M, C> {
     posts: Vec<Post>,
     ready: VecDeque<Conn>,
     buffer: Box<[u8]>,
+    /// The most bytes that one read has brought.
+    buffer_filled: usize,
     pump_again: bool,
     stopping: bool,
     turns: u64,
@@ -112,6 +115,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             posts: Vec::new(),
             ready: VecDeque::new(),
             buffer: vec![0; RECEIVE_BYTES].into(),
+            buffer_filled: 0,
             pump_again: false,
             stopping: false,
             turns: 0,
@@ -232,6 +236,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                     home: self.home.as_ref().map(Home::statistics).unwrap_or_default(),
                     turns: self.turns,
                     long_turns: self.long_turns,
+                    memory: self.memory_components(),
                 };
                 // Nobody waits any more: nothing is lost.
                 let _ = reply.send(report);
@@ -242,6 +247,21 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             }
             Control::Stop => self.stopping = true,
         }
+    }
+
+    /// A look at each structure; the buffer as far as it was ever filled.
+    fn memory_components(&self) -> Components {
+        let mut memory = self.edge.memory();
+        if let Some(home) = &self.home {
+            memory += home.memory();
+        }
+        self.net.memory(&mut memory);
+        let lists = vector_bytes::<Event>(self.events.capacity())
+            + vector_bytes::<Conn>(self.ready.capacity());
+        memory.add(Component::Network, lists + self.buffer_filled);
+        let posts = vector_bytes::<Post>(self.posts.capacity());
+        memory.add(Component::Mailboxes, posts + self.home_out.memory_bytes());
+        memory
     }
 
     fn give_home(&mut self, from: u16, requests: Vec<Request>) {
@@ -351,6 +371,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             }
             match self.net.read(conn, &mut self.buffer) {
                 Read::Data(bytes) => {
+                    self.buffer_filled = self.buffer_filled.max(bytes);
                     self.edge.received(conn, &mut self.buffer[..bytes]);
                     if bytes == self.buffer.len() {
                         self.ready.push_back(conn);

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use stdx::memory::{Component, Components};
 
 /// What a node is started with.
 #[derive(Debug)]
@@ -92,6 +93,8 @@ pub struct NodeStatistics {
     pub silent_threads: u16,
     /// Log threads that did not answer in time.
     pub silent_logs: u16,
+    /// Bytes of memory that shards and log threads have touched, by component.
+    pub memory: Components,
 }
 
 /// A node that accepts connections. Dropping it does not end it; [`Node::stop`] does.
@@ -302,6 +305,9 @@ impl Node {
         total.silent_logs = (logs_count - logs.len()) as u16;
         for statistics in logs {
             total.log += statistics;
+            total
+                .memory
+                .add(Component::LogDisk, statistics.memory_bytes as usize);
         }
         let deadline = Instant::now() + REPORT_TIMEOUT;
         for (reports, answer) in asked {
@@ -311,6 +317,7 @@ impl Node {
                     total.home += report.home;
                     total.turns += report.turns;
                     total.long_turns += report.long_turns;
+                    total.memory += report.memory;
                 }
                 None => total.silent_threads += 1,
             }

@@ -14,6 +14,7 @@
 //!
 //! A [`List`] owns its place in the pool: `clear` it before dropping it, or its blocks stay taken.
 
+use crate::memory::vector_bytes;
 use crate::slab::Slab;
 use std::collections::VecDeque;
 use std::num::NonZeroU8;
@@ -236,6 +237,17 @@ impl ListPool {
             .map(|(_, array)| array.capacity() * 4)
             .sum();
         self.blocks.allocated_bytes() + self.arrays.allocated_bytes() + arrays
+    }
+
+    /// Bytes touched by all lists, without their handles. Looks at every array, of which there are few: one for each list
+    /// of over [`SPILL_LEN`] values.
+    pub fn memory_bytes(&self) -> usize {
+        let arrays: usize = self
+            .arrays
+            .iter()
+            .map(|(_, array)| vector_bytes::<u32>(array.capacity()))
+            .sum();
+        self.blocks.memory_bytes() + self.arrays.memory_bytes() + arrays
     }
 
     /// Removes the value at a position that exists, keeping order; a list of one becomes its own handle again.

@@ -35,6 +35,11 @@ pub struct Slice {
     len: u32,
 }
 
+impl Slice {
+    /// What a copy of its own ([`Slice::copy_of`]) takes beside its bytes.
+    pub const HEAD_BYTES: usize = size_of::<Shared>();
+}
+
 const _: () = assert!(size_of::<Slice>() == 16 && size_of::<Option<Slice>>() <= 24);
 
 /// Head of a chunk. For own memory the bytes follow it in the same allocation.

@@ -111,6 +111,13 @@ impl Names {
         self.pages.len() * PAGE_BYTES + self.pages.capacity() * size_of::<Box<[u8]>>()
     }
 
+    /// Bytes touched: [`Names::allocated_bytes`] but for the unused part of the newest page.
+    pub fn memory_bytes(&self) -> usize {
+        let unused = (PAGE_UNITS - self.used_units) * UNIT_BYTES;
+        (self.pages.len() * PAGE_BYTES).saturating_sub(unused)
+            + self.pages.len() * size_of::<Box<[u8]>>()
+    }
+
     fn take_free(&mut self, units: usize) -> Option<Name> {
         let name = self.pop_free(units);
         if name.is_some() {

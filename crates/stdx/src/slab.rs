@@ -150,6 +150,12 @@ impl<T> Slab<T> {
         self.pages.len() * PAGE_ENTRIES * Self::ENTRY_BYTES
             + self.pages.capacity() * size_of::<Vec<Entry<T>>>()
     }
+
+    /// Bytes touched, without what the entries themselves own: [`Slab::allocated_bytes`] but for the unused part of the
+    /// newest page.
+    pub fn memory_bytes(&self) -> usize {
+        self.places as usize * Self::ENTRY_BYTES + self.pages.len() * size_of::<Vec<Entry<T>>>()
+    }
 }
 
 fn split(index: u32) -> (usize, usize) {

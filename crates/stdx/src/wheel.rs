@@ -10,6 +10,8 @@
 //! base-64 digit in which it differs from the wheel's time, and moves down as time reaches its slot. It is
 //! touched once per level, at most eleven times.
 
+use crate::memory::vector_bytes;
+
 /// Slots of a level: one base-64 digit.
 const SLOTS: usize = 64;
 const DIGIT_BITS: u32 = SLOTS.trailing_zeros();
@@ -90,6 +92,15 @@ impl<T> Wheel<T> {
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes of its levels and of the lists in them.
+    pub fn memory_bytes(&self) -> usize {
+        let slots = self.levels.iter().flat_map(|level| &level.slots);
+        let lists: usize = slots
+            .map(|slot| size_of::<Slot<T>>() + vector_bytes::<(u64, T)>(slot.entries.capacity()))
+            .sum();
+        lists + vector_bytes::<Level<T>>(self.levels.capacity())
     }
 
     /// What has passed already waits in the slot of the present millisecond.

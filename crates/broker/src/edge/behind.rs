@@ -43,8 +43,8 @@ const MEMBERS_LOOKED_AT_MAX: usize = 8;
 pub(crate) struct Behind {
     cursors: BTreeMap<Member, Cursor>,
     /// Pages on their way, by connection and log.
-    reads: BTreeMap<(u32, u16), usize>,
-    opening: BTreeMap<(u32, u32), Opening>,
+    pub(super) reads: BTreeMap<(u32, u16), usize>,
+    pub(super) opening: BTreeMap<(u32, u32), Opening>,
     pub(super) held: Held,
 }
 
@@ -69,7 +69,7 @@ struct Cursor {
 
 /// A subscription (or a stream's) that waits for its homes.
 #[derive(Default)]
-struct Opening {
+pub(super) struct Opening {
     /// Answers that are due.
     waiting: Vec<(u32, HomeId)>,
     fail_on_gap: bool,

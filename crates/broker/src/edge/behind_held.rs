@@ -7,6 +7,7 @@
 use super::{Edge, flag};
 use crate::settings::Limits;
 use std::collections::BTreeMap;
+use stdx::memory::tree_bytes;
 
 /// What one cursor takes in the table, about.
 const CURSOR_BYTES: u64 = 64;
@@ -27,6 +28,12 @@ impl Held {
         more == 0
             || bytes(own) <= u64::from(limits.outbox_bytes_max)
                 && bytes(self.all) <= limits.pinned_bytes_max
+    }
+
+    /// Bytes of the cursors, and of the table of who has how many.
+    pub fn memory_bytes(&self) -> usize {
+        (self.all * CURSOR_BYTES) as usize
+            + tree_bytes(self.of_connections.len(), size_of::<(u32, u64)>())
     }
 
     /// A connection holds one more.

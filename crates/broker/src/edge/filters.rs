@@ -15,6 +15,7 @@ use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
+use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
 /// One filter with its subscriptions.
@@ -30,6 +31,13 @@ pub(crate) struct NamedTopic {
     version: u32,
     /// Filters of this edge that match.
     pub filters: Vec<u32>,
+}
+
+impl NamedTopic {
+    /// Bytes of its name, a copy of its own, and of the list.
+    pub fn owned_bytes(&self) -> usize {
+        Slice::HEAD_BYTES + self.name.len() + vector_bytes::<u32>(self.filters.capacity())
+    }
 }
 
 impl Edge {
@@ -191,11 +199,13 @@ impl Edge {
         topic.partition = partition;
         if topic.named == 0 {
             let version = self.filters_version.wrapping_sub(1);
-            topic.named = self.named.insert(NamedTopic {
+            let named = NamedTopic {
                 name,
                 version,
                 filters: Vec::new(),
-            }) + 1;
+            };
+            self.named_bytes += named.owned_bytes();
+            topic.named = self.named.insert(named) + 1;
         }
     }
 
@@ -204,11 +214,13 @@ impl Edge {
         let topic = &mut self.named[named];
         if topic.version != self.filters_version {
             topic.version = self.filters_version;
+            self.named_bytes -= topic.owned_bytes();
             topic.filters.clear();
             let name = std::str::from_utf8(&topic.name).unwrap_or_default();
             let filters = &mut topic.filters;
             self.filters
                 .matches(name, &mut |&filter| filters.push(filter));
+            self.named_bytes += topic.owned_bytes();
         }
     }
 }

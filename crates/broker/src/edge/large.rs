@@ -9,6 +9,7 @@ use super::slots::{NONE, flag};
 use super::subscriptions::Subscription;
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
+use stdx::memory::tree_bytes;
 
 /// Subscriptions of large sessions.
 #[derive(Default)]
@@ -31,6 +32,12 @@ impl Large {
         if entry.topic != NONE {
             self.by_topic.insert(topic_of(entry), subscription);
         }
+    }
+
+    /// Bytes of both maps, about.
+    pub fn memory_bytes(&self) -> usize {
+        tree_bytes(self.by_client.len(), size_of::<((u32, u32), u32)>())
+            + tree_bytes(self.by_topic.len(), size_of::<((u32, HomeId, u32), u32)>())
     }
 
     /// Of a large session: by the client's number.

@@ -86,11 +86,9 @@ impl Edge {
 
     /// Something has come from (or, for an event stream, gone to) the peer.
     pub(crate) fn stamp(&mut self, index: u32) {
-        let at = index as usize;
-        if self.stamps.len() <= at {
-            self.stamps.resize(at + 1, 0);
-        }
-        self.stamps[at] = self.now_s();
+        let now_s = self.now_s();
+        self.stamps.grow_to(index, || 0);
+        self.stamps[index] = now_s;
     }
 
     fn sweep(&mut self, seconds: u64) {
@@ -111,7 +109,7 @@ impl Edge {
 
     fn sweep_one(&mut self, index: u32) {
         self.age_hello(index);
-        let silent_s = self.now_s().saturating_sub(self.stamps[index as usize]);
+        let silent_s = self.now_s().saturating_sub(self.stamps[index]);
         let slot = &self.slots[index];
         let limits = &self.settings.limits;
         let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;

@@ -14,6 +14,7 @@ mod filters;
 mod input;
 mod large;
 mod liveness;
+mod memory;
 mod outbox;
 mod policies;
 mod positions;
@@ -48,6 +49,7 @@ use std::sync::Arc;
 use stdx::blocks::ListPool;
 use stdx::chunk::{ChunkWriter, Slice};
 use stdx::key::Key;
+use stdx::pages::Pages;
 use stdx::slab::Slab;
 use stdx::wheel::Wheel;
 use wire::native::ErrorCode;
@@ -89,7 +91,7 @@ pub struct Edge {
     id: EdgeId,
     pub(crate) now: Now,
     pub(crate) slots: slots::Slots,
-    stamps: Vec<u32>,
+    stamps: Pages<u32, STAMPS_PAGE>,
     ring: ring::Ring,
     lists: ListPool,
     owned: Slab<outbox::Owned>,
@@ -125,6 +127,8 @@ pub struct Edge {
     lags: u64,
     filters_version: u32,
     named: Slab<filters::NamedTopic>,
+    /// What these own.
+    named_bytes: usize,
     homes: Vec<room::HomeLink>,
     /// A log on disk that has no room for more requests since the frame that is being dealt with.
     full_log: Option<(HomeId, u16)>,
@@ -154,7 +158,7 @@ impl Edge {
             id,
             now,
             slots: slots::Slots::new(),
-            stamps: Vec::new(),
+            stamps: Pages::new(),
             // A page goes into the ring at once: if it did not fit, its own end would drive its beginning out for ever.
             ring: ring::Ring::new(
                 settings
@@ -192,6 +196,7 @@ impl Edge {
             lags: 0,
             filters_version: 0,
             named: Slab::new(),
+            named_bytes: 0,
             homes: (0..homes)
                 .map(|_| room::HomeLink::new(settings.logs.len()))
                 .collect(),
@@ -525,6 +530,8 @@ struct Drain {
     next: u32,
 }
 
+/// Stamps to a page.
+const STAMPS_PAGE: usize = 1_024;
 /// Connections that one turn leads away.
 const DRAIN_CONNECTIONS_TURN_MAX: u32 = 1_024;
 /// Pages that the ring has room for at least; events in JSON are up to six times as long as their payloads.
@@ -542,6 +549,11 @@ pub(crate) struct Mail {
 const MAIL_AREA_BYTES: usize = 64 << 10;
 
 impl Mail {
+    /// Of the area that is being filled.
+    fn memory_bytes(&self) -> usize {
+        self.area.as_ref().map_or(0, ChunkWriter::len)
+    }
+
     /// A copy that letters can carry.
     pub fn copy(&mut self, bytes: &[u8]) -> Slice {
         if bytes.is_empty() {

@@ -20,6 +20,7 @@ use super::subscriptions::{Kind, Stage};
 use crate::mail::{PartitionId, ReadMode, Skip, Start};
 use crate::settings::LagPolicy;
 use std::collections::BTreeSet;
+use stdx::memory::tree_bytes;
 use wire::native::SkipReason;
 
 /// How a client wants a subscription to a plain topic.
@@ -88,6 +89,14 @@ pub(crate) struct Recovering {
     subscriptions: BTreeSet<(u32, u32)>,
     /// Those to filters, by partition.
     partitions: BTreeSet<Member>,
+}
+
+impl Recovering {
+    /// Bytes of both sets, about.
+    pub fn memory_bytes(&self) -> usize {
+        tree_bytes(self.subscriptions.len(), size_of::<(u32, u32)>())
+            + tree_bytes(self.partitions.len(), size_of::<Member>())
+    }
 }
 
 /// What a subscription was not sent, after `from` up to and including `through`.

@@ -8,6 +8,7 @@
 use crate::mail::{HomeId, PartitionId, SubscriptionKey};
 use std::collections::VecDeque;
 use stdx::chunk::Slice;
+use stdx::memory::vector_bytes;
 
 /// The number of a frame in the ring; wraps around.
 pub(crate) type Place = u32;
@@ -60,6 +61,8 @@ pub(crate) struct Ring {
     frames: VecDeque<Frame>,
     first: Place,
     head: usize,
+    /// No byte beyond has ever been written, but in the present pass.
+    written_through: usize,
     /// Bytes that hang beside the ring.
     body_bytes: usize,
 }
@@ -79,6 +82,7 @@ impl Ring {
             frames: VecDeque::new(),
             first: 0,
             head: 0,
+            written_through: 0,
             body_bytes: 0,
         }
     }
@@ -114,7 +118,7 @@ impl Ring {
             self.first = self.first.wrapping_add(1);
         }
         if self.frames.is_empty() {
-            self.head = 0;
+            self.rewind();
         }
     }
 
@@ -122,7 +126,7 @@ impl Ring {
     pub fn clear(&mut self) {
         self.first = self.first.wrapping_add(self.frames.len() as u32);
         self.frames.clear();
-        self.head = 0;
+        self.rewind();
         self.body_bytes = 0;
     }
 
@@ -132,7 +136,7 @@ impl Ring {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         debug_assert!(self.fits(0, len));
         if self.head + len.max(1) > self.bytes.len() {
-            self.head = 0;
+            self.rewind();
         }
         let start = self.head;
         for part in parts {
@@ -149,6 +153,16 @@ impl Ring {
             body,
         });
         self.first.wrapping_add(self.frames.len() as u32 - 1)
+    }
+
+    /// Bytes touched. What hangs beside the ring is the log's, or belongs to whoever made the frame.
+    pub fn memory_bytes(&self) -> usize {
+        self.written_through.max(self.head) + vector_bytes::<Frame>(self.frames.capacity())
+    }
+
+    fn rewind(&mut self) {
+        self.written_through = self.written_through.max(self.head);
+        self.head = 0;
     }
 
     /// The frame's two parts; the second is mostly empty.

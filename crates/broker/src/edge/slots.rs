@@ -5,6 +5,7 @@
 
 use stdx::blocks::List;
 use stdx::key::Key;
+use stdx::pages::Pages;
 
 /// No handle.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -123,29 +124,29 @@ impl Slot {
     }
 }
 
+/// Slots to a page.
 const PAGE: usize = 256;
 
 /// All connections of an edge; grows by pages, so that growth never moves what is there.
 pub(crate) struct Slots {
-    pages: Vec<Box<[Slot]>>,
+    slots: Pages<Slot, PAGE>,
     count: u32,
 }
 
 impl Slots {
     pub fn new() -> Slots {
         Slots {
-            pages: Vec::new(),
+            slots: Pages::new(),
             count: 0,
         }
     }
 
     /// Takes the slot of a new connection.
     pub fn open(&mut self, key: Key) {
-        let page = key.index as usize / PAGE;
-        while self.pages.len() <= page {
-            self.pages.push((0..PAGE).map(|_| Slot::FREE).collect());
-        }
-        self.pages[page][key.index as usize % PAGE] = Slot {
+        // Whole pages: a sweep's share of the places does not follow every single connection.
+        let last = key.index | (PAGE as u32 - 1);
+        self.slots.grow_to(last, || Slot::FREE);
+        self.slots[key.index] = Slot {
             generation: key.generation,
             protocol: Protocol::Http,
             ..Slot::FREE
@@ -161,10 +162,7 @@ impl Slots {
 
     /// The slot, if this very connection is still there.
     pub fn get(&self, key: Key) -> Option<&Slot> {
-        let slot = self
-            .pages
-            .get(key.index as usize / PAGE)?
-            .get(key.index as usize % PAGE)?;
+        let slot = self.slots.get(key.index)?;
         (slot.protocol != Protocol::Free && slot.generation == key.generation).then_some(slot)
     }
 
@@ -181,9 +179,14 @@ impl Slots {
         self.count
     }
 
-    /// One more than the highest index ever used.
+    /// One more than the highest index ever used, rounded up to whole pages.
     pub fn places(&self) -> u32 {
-        (self.pages.len() * PAGE) as u32
+        self.slots.len()
+    }
+
+    /// Bytes touched.
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.memory_bytes()
     }
 }
 
@@ -191,12 +194,12 @@ impl std::ops::Index<u32> for Slots {
     type Output = Slot;
 
     fn index(&self, index: u32) -> &Slot {
-        &self.pages[index as usize / PAGE][index as usize % PAGE]
+        &self.slots[index]
     }
 }
 
 impl std::ops::IndexMut<u32> for Slots {
     fn index_mut(&mut self, index: u32) -> &mut Slot {
-        &mut self.pages[index as usize / PAGE][index as usize % PAGE]
+        &mut self.slots[index]
     }
 }

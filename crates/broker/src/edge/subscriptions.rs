@@ -612,8 +612,12 @@ impl Edge {
             topic.subscribers.is_empty(),
             "a home releases what the edge has released"
         );
-        if topic.named != 0 {
-            self.named.remove(topic.named - 1);
+        if let Some(named) = topic
+            .named
+            .checked_sub(1)
+            .and_then(|at| self.named.remove(at))
+        {
+            self.named_bytes -= named.owned_bytes();
         }
         self.ticket_index_released(home, index);
     }

@@ -3,6 +3,7 @@
 use super::Edge;
 use crate::mail::PartitionId;
 use stdx::blocks::List;
+use stdx::pages::Pages;
 
 /// A topic that this edge has interest in.
 #[derive(Default)]
@@ -21,7 +22,7 @@ const _: () = assert!(size_of::<Topic>() <= 24);
 /// Topics of one home, by index; grows by pages.
 #[derive(Default)]
 pub(crate) struct Topics {
-    pages: Vec<Box<[Topic]>>,
+    topics: Pages<Topic, PAGE>,
 }
 
 const PAGE: usize = 256;
@@ -29,27 +30,22 @@ const PAGE: usize = 256;
 impl Topics {
     /// The topic at an index that the home has given.
     pub fn at(&mut self, index: u32) -> &mut Topic {
-        let page = index as usize / PAGE;
-        while self.pages.len() <= page {
-            self.pages
-                .push((0..PAGE).map(|_| Topic::default()).collect());
-        }
-        &mut self.pages[page][index as usize % PAGE]
+        self.topics.grow_to(index, Topic::default);
+        &mut self.topics[index]
     }
 
     /// The topic, if the index was ever given.
     pub fn get(&self, index: u32) -> Option<&Topic> {
-        self.pages
-            .get(index as usize / PAGE)?
-            .get(index as usize % PAGE)
+        self.topics.get(index)
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Topic)> {
-        self.pages
-            .iter_mut()
-            .flatten()
-            .enumerate()
-            .map(|(index, topic)| (index as u32, topic))
+        (0..).zip(self.topics.iter_mut())
+    }
+
+    /// Bytes touched.
+    pub fn memory_bytes(&self) -> usize {
+        self.topics.memory_bytes()
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::mail::{EdgeId, Lane};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
+use stdx::memory::vector_bytes;
 use stdx::slab::Slab;
 
 #[derive(Debug)]
@@ -44,6 +45,11 @@ impl Edge {
             filters_version: 0,
             lagging: VecDeque::new(),
         }
+    }
+
+    /// Bytes touched by indexes, and by what waits.
+    pub fn memory_bytes(&self) -> usize {
+        self.indexes.memory_bytes() + vector_bytes::<u32>(self.lagging.capacity())
     }
 
     /// Gives a free index to a topic.
@@ -98,6 +104,11 @@ pub(super) enum Added {
 }
 
 impl Filters {
+    pub fn memory_bytes(&self) -> usize {
+        let edges = self.trie.len() * size_of::<[EdgeId; 4]>();
+        self.trie.memory_bytes() + edges
+    }
+
     pub fn len(&self) -> usize {
         self.trie.len()
     }

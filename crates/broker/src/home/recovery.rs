@@ -17,6 +17,7 @@ use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
 use crate::mail::{Code, Gap, Letter};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
+use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Pages and histories of one turn.
 const TURN_PAGES_MAX: u32 = 32;
@@ -116,6 +117,14 @@ impl Recovery {
     /// What waits: for its turn, and for disks.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting.len(), self.parked.len())
+    }
+
+    /// Bytes of what waits, without what it refers to.
+    pub fn memory_bytes(&self) -> usize {
+        let unasked = self.questions.iter().map(|it| it.unasked.capacity());
+        vector_bytes::<Waiting>(self.waiting.capacity())
+            + tree_bytes(self.parked.len(), size_of::<(Token, Parked)>())
+            + vector_bytes::<DiskRequest>(unasked.sum())
     }
 
     /// Questions to the disk of a log that are on their way.

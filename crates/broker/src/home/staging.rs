@@ -13,6 +13,7 @@ use crate::mail::{Code, Publication, Reply};
 use log::{AppendError, Memory, NewRecord, RecordView, SEGMENT_HEADER_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::{ChunkWriter, Slice};
+use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Encoded records share areas of so many bytes.
 const AREA_BYTES: usize = 64 << 10;
@@ -99,6 +100,14 @@ impl Staging {
     /// Whether a publication may be staged now.
     pub fn takes_appends(&self) -> bool {
         self.is_available && !self.silence.is_stall()
+    }
+
+    /// Bytes of the list, and of the area that is being filled.
+    pub fn memory_bytes(&self) -> usize {
+        vector_bytes::<Staged>(self.staged.capacity())
+            + tree_bytes(self.topics.len(), size_of::<(u32, StagedTopic)>())
+            + self.area.as_ref().map_or(0, ChunkWriter::len)
+            + self.head.capacity()
     }
 
     /// Publications staged.

@@ -12,6 +12,7 @@
 use crate::mail::EdgeId;
 use hashbrown::HashTable;
 use stdx::hash::{Seed, keyed};
+use stdx::memory::vector_bytes;
 use stdx::names::{Name, Names};
 use stdx::slab::Slab;
 
@@ -69,6 +70,8 @@ pub(super) struct TopicTable {
     tables: Box<[HashTable<u32>]>,
     seed: Seed,
     more: Slab<Vec<Interest>>,
+    /// Places for interests in these.
+    more_places: usize,
 }
 
 impl Interest {
@@ -102,6 +105,7 @@ impl TopicTable {
             tables: (0..TABLES_COUNT).map(|_| HashTable::new()).collect(),
             seed,
             more: Slab::new(),
+            more_places: 0,
         }
     }
 
@@ -172,7 +176,10 @@ impl TopicTable {
             slot.remove();
         }
         self.names.remove(topic.name);
-        self.more.remove(topic.more);
+        self.more_places -= self
+            .more
+            .remove(topic.more)
+            .map_or(0, |more| more.capacity());
     }
 
     /// The topic's interests one after the other: the n-th, until there is none.
@@ -217,9 +224,13 @@ impl TopicTable {
         if topic.first.flags == 0 {
             topic.first = interest;
         } else if let Some(more) = self.more.get_mut(topic.more) {
+            self.more_places -= more.capacity();
             more.push(interest);
+            self.more_places += more.capacity();
         } else {
-            topic.more = self.more.insert(vec![interest]);
+            let more = vec![interest];
+            self.more_places += more.capacity();
+            topic.more = self.more.insert(more);
         }
     }
 
@@ -236,10 +247,28 @@ impl TopicTable {
             None => return None,
         };
         if self.more.get(topic.more).is_some_and(Vec::is_empty) {
-            self.more.remove(topic.more);
+            self.more_places -= self
+                .more
+                .remove(topic.more)
+                .map_or(0, |more| more.capacity());
             topic.more = NONE;
         }
         Some(removed)
+    }
+
+    /// Bytes touched by names.
+    pub fn names_bytes(&self) -> usize {
+        self.names.memory_bytes()
+    }
+
+    /// Bytes touched by entries, hash slots and interests.
+    pub fn memory_bytes(&self) -> usize {
+        let slots = self.tables.iter().map(HashTable::allocation_size);
+        self.topics.memory_bytes()
+            + size_of_val(&*self.tables)
+            + slots.sum::<usize>()
+            + self.more.memory_bytes()
+            + vector_bytes::<Interest>(self.more_places)
     }
 
     /// Allocated bytes of names, entries and hash slots.

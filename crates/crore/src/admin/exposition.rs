@@ -32,7 +32,13 @@ impl Exposition {
     }
 
     /// A gauge with one label of a few known values.
-    pub fn gauges(&mut self, name: &str, help: &str, label: &str, values: &[(&str, u64)]) {
+    pub fn gauges<V: Display>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: &[(&str, V)],
+    ) {
         self.labelled(name, "gauge", help, label, values);
     }
 
@@ -51,13 +57,13 @@ impl Exposition {
         self.text
     }
 
-    fn labelled(
+    fn labelled<V: Display>(
         &mut self,
         name: &str,
         kind: &str,
         help: &str,
         label: &str,
-        values: &[(&str, u64)],
+        values: &[(&str, V)],
     ) {
         self.family(name, kind, help);
         for (word, value) in values {

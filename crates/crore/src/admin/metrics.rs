@@ -5,9 +5,11 @@
 
 use super::exposition::Exposition;
 use crate::process;
+use crate::process::memory::{self, Rest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
 use node::NodeStatistics;
+use stdx::memory::Components;
 
 /// The whole text.
 pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
@@ -24,6 +26,11 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     write_topics(&mut exposition, home);
     write_disks(&mut exposition, statistics);
     write_threads(&mut exposition, statistics);
+    write_memory(
+        &mut exposition,
+        &statistics.memory,
+        memory::rest(&statistics.memory),
+    );
     write_process(&mut exposition);
     exposition.finish()
 }
@@ -422,15 +429,35 @@ fn write_threads(exposition: &mut Exposition, statistics: &NodeStatistics) {
     );
 }
 
-fn write_process(exposition: &mut Exposition) {
-    let own = std::process::id();
-    if let Some(bytes) = process::proportional_bytes(own) {
+/// Both families from one look at the process, so that they add up.
+fn write_memory(exposition: &mut Exposition, components: &Components, rest: Option<Rest>) {
+    let mut values: Vec<(&str, i64)> = components
+        .iter()
+        .map(|(component, bytes)| (component.name(), bytes as i64))
+        .collect();
+    if let Some(rest) = rest {
+        values.extend([
+            ("stacks", rest.stacks as i64),
+            ("binary", rest.binary as i64),
+            ("allocator_free", rest.allocator_free as i64),
+            ("unaccounted", rest.unaccounted),
+        ]);
         exposition.gauge(
             "crore_process_proportional_bytes",
             "User-space memory: the proportional set size.",
-            bytes,
+            rest.total,
         );
     }
+    exposition.gauges(
+        "crore_memory_bytes",
+        "User-space memory by what it holds; all together the proportional set size.",
+        "component",
+        &values,
+    );
+}
+
+fn write_process(exposition: &mut Exposition) {
+    let own = std::process::id();
     if let Some(bytes) = process::resident_bytes(own) {
         exposition.gauge(
             "process_resident_memory_bytes",

@@ -4,6 +4,7 @@ use super::disk::Disk;
 use super::files::{Files, ReadError};
 use super::index_file::{IndexFile, TopicRow};
 use super::memory_index::{Entry, Hole, MemoryIndex, Retained};
+use stdx::memory::vector_bytes;
 
 #[derive(Clone, Debug)]
 pub(super) enum Index {
@@ -51,6 +52,14 @@ impl Index {
         match self {
             Index::Memory(index) => index.holes.extend_from_slice(more),
             Index::File(index) => index.holes.extend_from_slice(more),
+        }
+    }
+
+    /// Bytes of memory; of an index in a file those that say where its parts are.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Index::Memory(index) => index.memory_bytes(),
+            Index::File(index) => vector_bytes::<Hole>(index.holes.capacity()),
         }
     }
 

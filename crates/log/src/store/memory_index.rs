@@ -8,6 +8,7 @@ use super::walk::{Item, Walk};
 use crate::record::{Flags, RecordView};
 use hashbrown::HashTable;
 use stdx::hash::{Seed, keyed};
+use stdx::memory::vector_bytes;
 
 /// A record in its segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +83,21 @@ pub(super) struct MemoryIndex {
 }
 
 impl MemoryIndex {
+    /// About: names and lists of places are counted, not looked at.
+    pub fn memory_bytes(&self) -> usize {
+        const NAME_BYTES: usize = 32;
+        let entries = self.partitions.iter().map(Vec::capacity);
+        let names = self.topics.len() * NAME_BYTES;
+        let places = vector_bytes::<u32>(self.records_count as usize * 3 / 2);
+        vector_bytes::<Topic>(self.topics.capacity())
+            + names
+            + places
+            + self.table.allocation_size()
+            + vector_bytes::<u32>(self.found.capacity())
+            + vector_bytes::<Vec<Entry>>(self.partitions.capacity())
+            + vector_bytes::<Entry>(entries.sum())
+    }
+
     pub fn new(partitions_count: u32, seed: Seed) -> MemoryIndex {
         MemoryIndex {
             seed,

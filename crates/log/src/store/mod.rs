@@ -54,6 +54,7 @@ use memory_index::{MemoryIndex, Scan};
 use std::collections::VecDeque;
 use std::fmt;
 use stdx::hash::Seed;
+use stdx::memory::vector_bytes;
 
 /// The greatest `segment_bytes`: a segment is read as a whole where its index has to be made again.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
@@ -314,6 +315,17 @@ impl<D: Disk> Store<D> {
     pub fn bytes(&self) -> u64 {
         let bytes_of = |segment: &Segment| segment.valid_bytes + segment.index.file_bytes();
         self.segments.iter().map(bytes_of).sum()
+    }
+
+    /// Bytes of memory, about: the indexes of segments, that of the newest in full, and the batch that is made.
+    pub fn memory_bytes(&self) -> usize {
+        let indexes = self
+            .segments
+            .iter()
+            .map(|segment| segment.index.memory_bytes());
+        vector_bytes::<Segment>(self.segments.capacity())
+            + indexes.sum::<usize>()
+            + self.batch.memory_bytes()
     }
 
     /// The disk.

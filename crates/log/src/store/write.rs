@@ -10,6 +10,7 @@ use super::memory_index::{Entry, MemoryIndex, Retained};
 use super::once::is_named;
 use super::{BATCH_BYTES_MAX, Carry, Segment, Store, StoreError};
 use crate::record::{Flags, RecordView};
+use stdx::memory::vector_bytes;
 use stdx::names::NAME_BYTES_MAX;
 
 /// Names of files that wait for their removal. More are left to the next start.
@@ -44,6 +45,14 @@ pub(super) struct Batch {
     pending: Vec<Pending>,
     /// The heads as they will be.
     heads: Vec<u64>,
+}
+
+impl Batch {
+    pub fn memory_bytes(&self) -> usize {
+        vector_bytes::<u8>(self.bytes.capacity())
+            + vector_bytes::<Pending>(self.pending.capacity())
+            + vector_bytes::<u64>(self.heads.capacity())
+    }
 }
 
 /// What an index will be told once the batch is durable.

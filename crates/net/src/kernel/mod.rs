@@ -19,11 +19,13 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown, sockopt};
 
 use crate::{Close, Conn, Event, Net, Read, Write};
+use stdx::memory::{Component, Components, vector_bytes};
 
 mod accepting;
 mod closing;
 mod connect;
 mod handover;
+pub mod heap;
 mod listener;
 pub mod memory;
 mod slots;
@@ -473,6 +475,17 @@ impl Net for Kernel {
         self.paused = false;
         self.handover.resume();
         self.watch_listeners();
+    }
+
+    fn memory(&self, memory: &mut Components) {
+        let conns = self.again.capacity();
+        let deadlines = self.lingering.capacity() + self.refused.capacity();
+        let bytes = self.slots.memory_bytes()
+            + vector_bytes::<epoll::Event>(self.ready.capacity())
+            + vector_bytes::<Conn>(conns)
+            + vector_bytes::<(Instant, Conn)>(deadlines)
+            + vector_bytes::<(u32, How)>(self.closing.capacity());
+        memory.add(Component::Network, bytes);
     }
 }
 

@@ -8,6 +8,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use crate::Conn;
+use stdx::pages::Pages;
 
 /// The end was seen: a short read does not mean that nothing is left to say.
 pub(super) const PEER_ENDED: u8 = 1;
@@ -28,6 +29,9 @@ const DESCRIPTOR_BITS: u32 = 24;
 const DESCRIPTOR_MASK: u32 = (1 << DESCRIPTOR_BITS) - 1;
 const NONE: u32 = DESCRIPTOR_MASK;
 
+/// Slots to a page.
+const PAGE: usize = 1_024;
+
 /// The most connections (and the greatest descriptor number) that a table can have.
 pub(super) const SLOTS_MAX: u32 = DESCRIPTOR_MASK - 1;
 
@@ -41,16 +45,21 @@ struct Slot {
 const _: () = assert!(size_of::<Slot>() == 8);
 
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    slots: Pages<Slot, PAGE>,
     free: u32,
 }
 
 impl Slots {
     pub(super) fn new() -> Slots {
         Slots {
-            slots: Vec::new(),
+            slots: Pages::new(),
             free: NONE,
         }
+    }
+
+    /// Bytes touched.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.slots.memory_bytes()
     }
 
     /// Takes the descriptor in; gives it back if its number or the table is too large.
@@ -61,10 +70,10 @@ impl Slots {
         }
         let index = if self.free != NONE {
             let index = self.free;
-            self.free = self.slots[index as usize].word & DESCRIPTOR_MASK;
+            self.free = self.slots[index].word & DESCRIPTOR_MASK;
             index
         } else {
-            let index = self.slots.len() as u32;
+            let index = self.slots.len();
             if index > SLOTS_MAX {
                 return Err(descriptor);
             }
@@ -74,7 +83,7 @@ impl Slots {
             });
             index
         };
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         slot.word = (u32::from(flags) << DESCRIPTOR_BITS) | descriptor.into_raw_fd() as u32;
         Ok(Conn {
             index,
@@ -84,7 +93,7 @@ impl Slots {
 
     /// Frees the slot and gives its descriptor back.
     pub(super) fn remove(&mut self, index: u32) -> OwnedFd {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         let number = (slot.word & DESCRIPTOR_MASK) as RawFd;
         slot.generation = slot.generation.checked_add(1).unwrap_or(1);
         slot.word = (u32::from(DEAD) << DESCRIPTOR_BITS) | self.free;
@@ -96,7 +105,7 @@ impl Slots {
 
     /// The flags of this very occupant, dead or alive.
     pub(super) fn flags(&self, conn: Conn) -> Option<u8> {
-        let slot = self.slots.get(conn.index as usize)?;
+        let slot = self.slots.get(conn.index)?;
         (slot.generation == conn.generation).then_some((slot.word >> DESCRIPTOR_BITS) as u8)
     }
 
@@ -106,24 +115,24 @@ impl Slots {
     }
 
     pub(super) fn set(&mut self, index: u32, flags: u8) {
-        self.slots[index as usize].word |= u32::from(flags) << DESCRIPTOR_BITS;
+        self.slots[index].word |= u32::from(flags) << DESCRIPTOR_BITS;
     }
 
     pub(super) fn clear(&mut self, index: u32, flags: u8) {
-        self.slots[index as usize].word &= !(u32::from(flags) << DESCRIPTOR_BITS);
+        self.slots[index].word &= !(u32::from(flags) << DESCRIPTOR_BITS);
     }
 
     /// The key of whoever occupies the slot.
     pub(super) fn occupant(&self, index: u32) -> Conn {
         Conn {
             index,
-            generation: self.slots[index as usize].generation,
+            generation: self.slots[index].generation,
         }
     }
 
     /// The descriptor of an occupied slot.
     pub(super) fn descriptor(&self, index: u32) -> BorrowedFd<'_> {
-        let number = (self.slots[index as usize].word & DESCRIPTOR_MASK) as RawFd;
+        let number = (self.slots[index].word & DESCRIPTOR_MASK) as RawFd;
         // SAFETY: callers pass the index of an occupied slot (its key was checked by `flags`), which
         // owns an open descriptor for as long as the slots are borrowed.
         unsafe { BorrowedFd::borrow_raw(number) }
@@ -132,10 +141,10 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        let mut is_free = vec![false; self.slots.len()];
+        let mut is_free = vec![false; self.slots.len() as usize];
         while self.free != NONE {
             is_free[self.free as usize] = true;
-            self.free = self.slots[self.free as usize].word & DESCRIPTOR_MASK;
+            self.free = self.slots[self.free].word & DESCRIPTOR_MASK;
         }
         for (index, is_free) in is_free.into_iter().enumerate() {
             if !is_free {
@@ -174,7 +183,7 @@ mod tests {
     fn the_generation_wraps_past_zero() {
         let mut slots = Slots::new();
         let conn = slots.insert(descriptor(), 0).expect("room");
-        slots.slots[conn.index as usize].generation = u32::MAX;
+        slots.slots[conn.index].generation = u32::MAX;
         drop(slots.remove(conn.index));
         assert_eq!(slots.insert(descriptor(), 0).expect("room").generation, 1);
     }

@@ -1,5 +1,7 @@
 //! What a process knows about itself and its system: memory, time, cores, the service manager.
 
+pub mod memory;
+
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

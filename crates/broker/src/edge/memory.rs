@@ -1,0 +1,76 @@
+//! What an edge's memory is made of. A look at each structure, none at each connection.
+
+use super::behind::Opening;
+use super::{Deadline, Edge};
+use crate::mail::Request;
+use crate::session::State;
+use stdx::key::Key;
+use stdx::memory::{Component, Components, tree_bytes, vector_bytes};
+
+impl Edge {
+    /// Bytes of each component that this edge has touched.
+    pub fn memory(&self) -> Components {
+        let mut memory = Components::new();
+        memory.add(
+            Component::Slots,
+            self.slots.memory_bytes() + self.stamps.memory_bytes(),
+        );
+        memory.add(Component::Subscriptions, self.subscriptions_bytes());
+        let topics = self.topics.iter().map(|topics| topics.memory_bytes());
+        memory.add(Component::EdgeTopics, topics.sum());
+        memory.add(Component::Filters, self.filters_bytes());
+        memory.add(Component::Ring, self.ring.memory_bytes());
+        memory.add(Component::Outboxes, self.outboxes_bytes());
+        memory.add(Component::Input, self.input_bytes());
+        memory.add(Component::Work, self.work_bytes());
+        let requests = self.out.requests.iter().map(Vec::capacity);
+        let requests = vector_bytes::<Request>(requests.sum());
+        memory.add(Component::Mailboxes, requests + self.mail.memory_bytes());
+        memory
+    }
+
+    fn subscriptions_bytes(&self) -> usize {
+        self.subscriptions.memory_bytes()
+            + self.members.memory_bytes()
+            + self.large.memory_bytes()
+            + tree_bytes(self.replay_credits.len(), size_of::<(u32, u32)>())
+            + self.recovering.memory_bytes()
+    }
+
+    fn filters_bytes(&self) -> usize {
+        self.filters.memory_bytes()
+            + self.filter_entries.memory_bytes()
+            + self.named.memory_bytes()
+            + self.named_bytes
+            + self.behind.held.memory_bytes()
+            + tree_bytes(self.behind.reads.len(), size_of::<((u32, u16), usize)>())
+            + tree_bytes(
+                self.behind.opening.len(),
+                size_of::<((u32, u32), Opening)>(),
+            )
+    }
+
+    fn outboxes_bytes(&self) -> usize {
+        self.lists.memory_bytes() + self.owned.memory_bytes() + self.pinned_bytes as usize
+    }
+
+    fn input_bytes(&self) -> usize {
+        self.inputs.memory_bytes()
+            + self.kept_bytes as usize
+            + self.states.memory_bytes()
+            + self.states.len() * size_of::<State>()
+    }
+
+    fn work_bytes(&self) -> usize {
+        let indexes = [&self.dirty, &self.holders, &self.dead, &self.targets];
+        let keys = [&self.resumed, &self.spent, &self.out.readable];
+        vector_bytes::<u32>(indexes.map(Vec::capacity).iter().sum())
+            + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
+            + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
+            + vector_bytes::<Deadline>(self.expired.capacity())
+            + self.wheel.memory_bytes()
+            + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())
+            + self.scratch.capacity()
+            + self.attributes.capacity()
+    }
+}
