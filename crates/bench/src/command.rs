@@ -72,6 +72,9 @@ pub struct CommonArguments {
     /// Worker threads; 0: as many as cores, or as the descriptor limit needs
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: u64,
+    /// Workers look for something to do without ever sleeping: a server on the same machine then does not pay for waking them
+    #[arg(long)]
+    pub busy_poll: bool,
     /// Latencies of this first span are not counted
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub warm_up: Duration,
@@ -435,6 +438,9 @@ fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
     common.connect_rate = arguments.connect_rate;
     common.threads = arguments.threads;
     common.warm_up = arguments.warm_up;
+    common
+        .busy_poll
+        .store(arguments.busy_poll, Ordering::Relaxed);
     common.seed = arguments.seed.unwrap_or_else(seed_from_entropy);
     Ok(common)
 }

@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -48,6 +50,8 @@ pub struct Common {
     pub threads: u64,
     /// Latencies of this first span are not recorded.
     pub warm_up: Duration,
+    /// While it is set workers never sleep, so that nobody pays for waking them.
+    pub busy_poll: Arc<AtomicBool>,
     /// Seed of random choices.
     pub seed: u64,
 }
@@ -79,6 +83,7 @@ impl Common {
             connect_rate: 0.0,
             threads: 0,
             warm_up: Duration::ZERO,
+            busy_poll: Arc::default(),
             seed: seed_from_entropy(),
         })
     }

@@ -491,6 +491,7 @@ fn launch<P: Protocol>(
             sources: Sources::new(common.local_addresses.clone(), number, workers),
             connect_pace: Pace::new(start_ns, common.connect_rate, number, workers),
             has_private_tables: plan.has_private_tables,
+            busy_poll: common.busy_poll.clone(),
             absences: run.absences.clone(),
             protocol: make(number, worker_clients),
             seed: seed_from_entropy(),

@@ -73,6 +73,7 @@ pub(super) struct Worker<P> {
     pub(super) sources: Sources,
     pub(super) connect_pace: Pace,
     pub(super) has_private_tables: bool,
+    pub(super) busy_poll: Arc<AtomicBool>,
     pub(super) absences: Absences,
     pub(super) protocol: P,
     pub(super) seed: u64,
@@ -225,6 +226,9 @@ impl<P: Protocol> Pool<P> {
     }
 
     fn timeout(&self) -> Duration {
+        if self.worker.busy_poll.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
         let mut until = self.handed_over_ns + HAND_OVER_NS;
         if self.worker.absences.is_stalled(self.now_ns) {
             // What is readable stays so.

@@ -131,13 +131,16 @@ impl Edge {
         self.unflushed_bytes = 0;
         self.wake_readers();
         // What drains may queue more (the next page, the rest of kept input): that goes out in the same flush.
-        while let Some(index) = self.dirty.pop() {
+        let mut at = 0;
+        while let Some(&index) = self.dirty.get(at) {
+            at += 1;
             self.slots[index].clear(flag::DIRTY);
             if self.slots[index].is(flag::BLOCKED) || self.slots[index].is(flag::DEAD) {
                 continue;
             }
             self.flush_one(index, write);
         }
+        self.dirty.clear();
         self.bury();
         if self.holding == 0 {
             // Nobody refers to a frame: begin at the front again, where the memory is warm.
