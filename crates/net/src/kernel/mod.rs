@@ -29,6 +29,7 @@ pub mod heap;
 mod listener;
 pub mod memory;
 mod slots;
+mod starving;
 mod tables;
 mod wake;
 
@@ -101,6 +102,8 @@ pub struct Statistics {
     pub connecting: u64,
     /// Connections of all kinds whose descriptor is closed again, refused ones included.
     pub closed: u64,
+    /// Writes for which the system had no memory (`net.ipv4.tcp_mem`); they are tried again.
+    pub starved_writes: u64,
 }
 
 /// The kernel's sockets for one thread.
@@ -124,6 +127,8 @@ pub struct Kernel {
     again: Vec<Conn>,
     lingering: VecDeque<(Instant, Conn)>,
     refused: VecDeque<(Instant, Conn)>,
+    /// Their last write found no memory: when to try again.
+    starving: VecDeque<(Instant, Conn)>,
     received: Vec<(u8, OwnedFd)>,
     passing: Vec<(usize, u8, OwnedFd)>,
     /// Its descriptors are numbers in this thread's table.
@@ -195,6 +200,7 @@ impl Kernel {
             again: Vec::new(),
             lingering: VecDeque::new(),
             refused: VecDeque::new(),
+            starving: VecDeque::new(),
             received: Vec::new(),
             passing: Vec::new(),
             not_send: PhantomData,
@@ -280,6 +286,7 @@ impl Kernel {
         let deadlines = [
             self.lingering.front().map(|(at, _)| *at),
             self.refused.front().map(|(at, _)| *at),
+            self.starving.front().map(|(at, _)| *at),
             self.accept_retry_at,
         ];
         let mut wait = timeout;
@@ -371,6 +378,7 @@ impl Net for Kernel {
             Err(error) => return Err(error.into()),
         }
         self.sweep_deadlines();
+        self.sweep_starving(events);
         if receive {
             self.receive_passed(events);
         }
@@ -432,8 +440,10 @@ impl Net for Kernel {
                         break;
                     }
                 }
-                Err(Errno::AGAIN) => {
+                // NOBUFS and NOMEM: a system without memory, which passes.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
                     self.slots.set(conn.index, WRITE_BLOCKED);
+                    self.blocked(conn);
                     if written == 0 {
                         return Write::Blocked;
                     }

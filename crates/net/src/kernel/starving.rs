@@ -1,0 +1,73 @@
+//! Connections for whose bytes the kernel has no memory.
+//!
+//! A full socket announces its next room, because acknowledgements of what is on its way free some. When the system's
+//! memory for TCP is used up (`net.ipv4.tcp_mem`) a write is refused although nothing is on its way: then no
+//! acknowledgement comes either, and epoll would never say a word. Those are tried again after a while.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use super::Kernel;
+use super::slots::WRITE_BLOCKED;
+use crate::{Conn, Event};
+
+/// Until a write that found no memory is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+impl Kernel {
+    /// A write took nothing: remembers the connection if nobody else will say when there is room.
+    pub(super) fn blocked(&mut self, conn: Conn) {
+        if has_bytes_on_their_way(self.slots.descriptor(conn.index)) {
+            return;
+        }
+        self.statistics.starved_writes += 1;
+        self.starving.push_back((Instant::now() + RETRY, conn));
+    }
+
+    /// Lets those try again whose time has come.
+    pub(super) fn sweep_starving(&mut self, events: &mut Vec<Event>) {
+        if self.starving.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(&(at, conn)) = self.starving.front()
+            && at <= now
+        {
+            self.starving.pop_front();
+            let flags = self.slots.alive(conn).unwrap_or(0);
+            if flags & WRITE_BLOCKED != 0 {
+                self.slots.clear(conn.index, WRITE_BLOCKED);
+                events.push(Event::Writable(conn));
+            }
+        }
+    }
+}
+
+/// Whether the peer has not acknowledged everything yet; yes where nothing can be learned.
+fn has_bytes_on_their_way(socket: BorrowedFd<'_>) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (SIOCOUTQ, tcp(7)) stores one int through the pointer, which is good for the call.
+    let asked = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    asked != 0 || bytes > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_full_socket_has_bytes_on_their_way_and_an_empty_one_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let mut client = TcpStream::connect(address).expect("a connection");
+        let (_peer, _) = listener.accept().expect("its other end");
+        assert!(!has_bytes_on_their_way(client.as_fd()));
+        client.set_nonblocking(true).expect("an option");
+        while client.write(&[0; 65_536]).is_ok() {}
+        assert!(has_bytes_on_their_way(client.as_fd()));
+    }
+}
