@@ -52,8 +52,7 @@ impl Contender {
         let mut command = Command::new("taskset");
         command.args(["-c", &cores]);
         let threads = options.threads_count().to_string();
-        let url;
-        match kind {
+        let url = match kind {
             Kind::Floor => {
                 command.arg(std::env::current_exe()?.with_file_name("floor"));
                 command.args(["--listen", "127.0.0.1:0", "--threads", &threads]);
@@ -61,7 +60,7 @@ impl Contender {
                     command.args(["--ping-interval-s", &options.ping_interval_s.to_string()]);
                 }
                 command.stdout(Stdio::piped());
-                url = None;
+                None
             }
             Kind::Node(binary) => {
                 let (clients, operators) = (free_port()?, free_port()?);
@@ -75,9 +74,9 @@ impl Contender {
                     command.args(["--set", &interval]);
                 }
                 command.args(&options.serve).stdout(Stdio::null());
-                url = Some(format!("ws://127.0.0.1:{clients}"));
+                Some(format!("ws://127.0.0.1:{clients}"))
             }
-        }
+        };
         let mut process = command
             .stderr(Stdio::null())
             .spawn()
