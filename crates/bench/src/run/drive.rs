@@ -10,10 +10,9 @@ use anyhow::{Context, bail};
 use super::completeness::Books;
 use super::generator::Generator;
 use super::hiccup::Hiccups;
-use super::message::{Ended, MEASURE_AHEAD_NS, Measured, Order, PartConfig, Role, Totals};
-use super::outcome::{
-    ConnectFigures, HiccupFigures, MeasuredFigures, MemoryFigures, Outcome, Sample,
-};
+use super::memory::memory;
+use super::message::{Ended, MEASURE_AHEAD_NS, Measured, Order, Totals};
+use super::outcome::{ConnectFigures, HiccupFigures, MeasuredFigures, Outcome};
 use super::plan::RunPlan;
 use super::session::{Reading, Session};
 use super::storm;
@@ -144,11 +143,15 @@ impl<'a> Run<'a> {
                 totals.clients_live
             }
         };
-        let is_there = self.session.wait_for(
-            CONNECT_PATIENCE,
-            |session| so_far(session) >= wanted,
-            so_far,
-        )?;
+        let is_short = move |session: &Session<'_>| {
+            let planned = session
+                .subscribers
+                .as_ref()
+                .and_then(|generator| generator.clients);
+            planned.is_some_and(|planned| (planned as i64) < wanted)
+        };
+        let is_over = |session: &Session<'_>| so_far(session) >= wanted || is_short(session);
+        let is_there = self.session.wait_for(CONNECT_PATIENCE, is_over, so_far)?;
         let end = self.session.read();
         let totals = self.session.received();
         let generator = self
@@ -181,6 +184,12 @@ impl<'a> Run<'a> {
             failed: totals.connects_failed,
             time: totals.connect_time,
         });
+        if is_short(&self.session) {
+            bail!(
+                "the load generator cannot carry {wanted} clients: {}",
+                self.outcome.notes.join(" ")
+            );
+        }
         if !is_there {
             bail!(
                 "only {} of {wanted} clients are there after {} s without a further one{}",
@@ -454,46 +463,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What connections cost, from before the first one to when all had settled.
-fn memory(
-    begin: &Reading,
-    settled: &Reading,
-    samples: &[Sample],
-    connections: u64,
-    is_local: bool,
-) -> MemoryFigures {
-    let each = |now: Option<u64>, then: Option<u64>, count: u64| {
-        let (now, then) = (now? as f64, then? as f64);
-        (count > 0).then(|| (now - then) / count as f64)
-    };
-    let pss = |reading: &Reading| reading.server.and_then(|server| server.pss_bytes);
-    let own = |reading: &Reading| reading.server.and_then(|server| server.anonymous_bytes);
-    // Threads and their tables are there after the first connections: what comes then is the slope.
-    let fifth = samples
-        .iter()
-        .find(|sample| sample.connections.max(0) as u64 * 5 >= connections)
-        .filter(|sample| sample.connections as u64 * 2 <= connections);
-    let kernel = |reading: &Reading| {
-        Some(reading.machine.slab_bytes? + reading.machine.tcp_bytes.unwrap_or(0))
-    };
-    let ends = if is_local { 2 } else { 1 };
-    MemoryFigures {
-        connections,
-        start_pss: pss(begin),
-        settled_pss: pss(settled),
-        end_pss: None,
-        user_bytes: each(own(settled), own(begin), connections),
-        user_slope_bytes: fifth.and_then(|sample| {
-            let further = connections.saturating_sub(sample.connections as u64);
-            each(own(settled), sample.server_anonymous, further)
-        }),
-        kernel_bytes: each(kernel(settled), kernel(begin), connections * ends),
-        client_bytes: each(settled.clients.anonymous_bytes, Some(0), connections),
-        idle_cpu: None,
-        threads: settled.server.map(|server| server.threads),
-    }
-}
-
 /// Adds the counts of publishers.
 fn add(all: &mut Totals, other: &Totals) {
     all.sent += other.sent;
@@ -503,54 +472,4 @@ fn add(all: &mut Totals, other: &Totals) {
     all.repeated_sends += other.repeated_sends;
     all.disconnects += other.disconnects;
     all.inflight += other.inflight;
-}
-
-impl RunPlan {
-    /// What receives.
-    fn subscribers(&self, url: &str) -> PartConfig {
-        let role = match self.workload.name {
-            Name::Echo100k => Role::Echoes {
-                clients: self.size.clients,
-                every_s: self.size.clients as f64 / self.size.rate.max(1e-9),
-                size: self.message_bytes,
-            },
-            _ => Role::Subscribers {
-                transport: self.transport,
-                clients: self.size.clients,
-                topics: self.topics.clone(),
-                sample: self.sample,
-                is_audited: self.ledger.is_some(),
-                has_last_receiver: self.workload.name == Name::FanOut,
-                return_rate: 0.0,
-            },
-        };
-        PartConfig {
-            role,
-            url: url.to_owned(),
-            local_addresses: self.local_addresses.clone(),
-            connect_rate: self.connect_rate,
-            interval_ms: self.interval.as_millis() as u64,
-        }
-    }
-
-    /// What publishes.
-    fn publishers(&self, url: &str, rate: f64) -> PartConfig {
-        PartConfig {
-            role: Role::Publishers {
-                connections: self.publisher_connections,
-                topics: self.topics.clone(),
-                is_random: self.workload.name == Name::Unicast,
-                rate,
-                size: self.message_bytes,
-                acknowledge: self.has_acknowledgements,
-                exactly_once: self.workload.is_once,
-                inflight_max: self.inflight_max,
-                ledger: self.ledger.clone(),
-            },
-            url: url.to_owned(),
-            local_addresses: Vec::new(),
-            connect_rate: 0.0,
-            interval_ms: self.interval.as_millis() as u64,
-        }
-    }
 }

@@ -4,18 +4,21 @@
 //! each on its own cores, so that nobody's latency is another's; this one starts, watches and ends them. It is where
 //! nothing but figures is made: `report.json`, `report.html`, and the lines on the terminal.
 
+mod beside;
 pub mod compare;
 mod completeness;
 mod cores;
 mod drive;
 mod generator;
 mod hiccup;
+mod memory;
 mod message;
 mod observe;
 mod outcome;
 mod page;
 mod part;
 mod plan;
+mod roles;
 mod scale;
 mod server;
 mod session;
@@ -199,7 +202,7 @@ pub fn run(command: &RunCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
     if let Err(error) = Run::new(&plan, session, &mut outcome).drive() {
         outcome.trouble = Some(format!("{error:#}"));
     }
-    outcome.compare();
+    outcome.comparison = beside::rows(&outcome);
     write(&outcome, &out)?;
     print!("{}", text::summary(&outcome));
     println!("report: {}", out.join("report.html").display());

@@ -260,7 +260,8 @@ function distribution(measured, hiccups) {
   // The tail is what matters: equal steps for each nine. What is 1.0 has its place behind the last step.
   const points = (steps) => {
     const last = steps.length > 1 ? steps[steps.length - 2][0] : 0;
-    return steps.map(([share, value]) => [1 / (1 - Math.min(share, 1 - (1 - last) / 2)), value]);
+    // What is below a microsecond is no more than the clock's own.
+    return steps.map(([share, value]) => [1 / (1 - Math.min(share, 1 - (1 - last) / 2)), Math.max(value, 1)]);
   };
   if (measured && measured.distribution.length) series.push({ name: "latency", color: 1, points: points(measured.distribution) });
   if (hiccups && hiccups.distribution.length) series.push({ name: "hiccup meter", color: 3, points: points(hiccups.distribution) });

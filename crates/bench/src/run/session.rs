@@ -71,6 +71,17 @@ pub struct Usage {
 }
 
 impl Reading {
+    /// A reading that was made up.
+    #[cfg(test)]
+    pub fn of(server: ProcessFigures, clients: ProcessFigures, machine: MachineFigures) -> Reading {
+        Reading {
+            at: Instant::now(),
+            server: Some(server),
+            clients,
+            machine,
+        }
+    }
+
     /// What was used since `before`. A process that was started anew in between has no past.
     pub fn since(&self, before: &Reading) -> Usage {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-9);

@@ -314,7 +314,7 @@ mod tests {
             .completeness
             .why
             .push("5 deliveries are missing".to_owned());
-        outcome.compare();
+        outcome.comparison = super::super::beside::rows(&outcome);
         let text = summary(&outcome);
         assert!(
             text.contains("NOT COMPLETE: 5 deliveries are missing"),

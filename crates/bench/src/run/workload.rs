@@ -78,6 +78,8 @@ pub struct Published {
     pub p95_ms: Option<f64>,
     /// 99th percentile in milliseconds.
     pub p99_ms: Option<f64>,
+    /// Those three are of a sample of 100 clients, and not of all messages.
+    pub are_sampled: bool,
     /// Greatest latency in milliseconds.
     pub max_ms: Option<f64>,
     /// CPU of the whole machine in percent, an upper bound.
@@ -103,6 +105,7 @@ const fn published(clients: u64, rate: f64) -> Published {
         p50_ms: None,
         p95_ms: None,
         p99_ms: None,
+        are_sampled: false,
         max_ms: None,
         cpu_percent_max: None,
         user_bytes: None,
@@ -152,12 +155,13 @@ impl Name {
                     p50_ms: Some(18.0),
                     p95_ms: Some(374.0),
                     p99_ms: Some(585.0),
+                    are_sampled: true,
                     max_ms: Some(1_700.0),
                     cpu_percent_max: Some(50.0),
                     user_bytes: Some(5_400.0),
                     kernel_bytes: Some(3_200.0),
                     note: Some(
-                        "Published mean and maximum are over all messages, percentiles of a sample of 100 clients; ours are over all messages, with those of a sample of 100 clients beside them.",
+                        "Published mean and maximum are over all messages, percentiles are those of a sample of 100 clients: ours of such a sample stand beside them, and ours of all messages above.",
                     ),
                     ..published(10_000_108, 168_000.0)
                 }),

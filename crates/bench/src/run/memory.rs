@@ -1,0 +1,99 @@
+//! What connections cost the server, the kernel and the load generator, from two readings and the samples between them.
+//!
+//! Place: behind the phase `settle`. Pure.
+
+use super::outcome::{MemoryFigures, Sample};
+use super::session::Reading;
+
+/// What connections cost, from before the first one to when all had settled.
+pub fn memory(
+    begin: &Reading,
+    settled: &Reading,
+    samples: &[Sample],
+    connections: u64,
+    is_local: bool,
+) -> MemoryFigures {
+    let each = |now: Option<u64>, then: Option<u64>, count: u64| {
+        let (now, then) = (now? as f64, then? as f64);
+        (count > 0).then(|| (now - then) / count as f64)
+    };
+    let pss = |reading: &Reading| reading.server.and_then(|server| server.pss_bytes);
+    let own = |reading: &Reading| reading.server.and_then(|server| server.anonymous_bytes);
+    // Threads and their tables are there after the first connections: what comes then is the slope.
+    let fifth = samples
+        .iter()
+        .find(|sample| sample.connections.max(0) as u64 * 5 >= connections)
+        .filter(|sample| sample.connections as u64 * 2 <= connections);
+    let kernel = |reading: &Reading| {
+        Some(reading.machine.slab_bytes? + reading.machine.tcp_bytes.unwrap_or(0))
+    };
+    let ends = if is_local { 2 } else { 1 };
+    MemoryFigures {
+        connections,
+        start_pss: pss(begin),
+        settled_pss: pss(settled),
+        end_pss: None,
+        user_bytes: each(own(settled), own(begin), connections),
+        user_slope_bytes: fifth.and_then(|sample| {
+            let further = connections.saturating_sub(sample.connections as u64);
+            each(own(settled), sample.server_anonymous, further)
+        }),
+        kernel_bytes: each(kernel(settled), kernel(begin), connections * ends),
+        client_bytes: each(settled.clients.anonymous_bytes, Some(0), connections),
+        idle_cpu: None,
+        threads: settled.server.map(|server| server.threads),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::observe::{MachineFigures, ProcessFigures};
+    use super::*;
+
+    fn reading(own: u64, file: u64, slab: u64, tcp: u64) -> Reading {
+        let process = |own| ProcessFigures {
+            pss_bytes: Some(own + file),
+            anonymous_bytes: Some(own),
+            ..ProcessFigures::default()
+        };
+        let machine = MachineFigures {
+            slab_bytes: Some(slab),
+            tcp_bytes: Some(tcp),
+            ..MachineFigures::default()
+        };
+        Reading::of(process(own), process(own / 2), machine)
+    }
+
+    #[test]
+    fn costs_are_by_connection() {
+        let sample = |connections, own| Sample {
+            connections,
+            server_anonymous: Some(own),
+            ..Sample::default()
+        };
+        let samples = [sample(50, 1), sample(250, 80_000), sample(1_000, 9)];
+        let (begin, settled) = (
+            reading(10_000, 5_000, 1_000, 100),
+            reading(230_000, 1_000, 8_001_000, 2_100),
+        );
+        let found = memory(&begin, &settled, &samples, 1_000, true);
+        assert_eq!(
+            (found.start_pss, found.settled_pss),
+            (Some(15_000), Some(231_000))
+        );
+        assert_eq!(found.user_bytes, Some(220.0), "without the pages of files");
+        assert_eq!(
+            found.user_slope_bytes,
+            Some(200.0),
+            "from a fifth of them on"
+        );
+        assert_eq!(found.kernel_bytes, Some(4_001.0), "for each of both ends");
+        assert_eq!(found.client_bytes, Some(115.0));
+        let far = memory(&begin, &settled, &samples[2..], 1_000, false);
+        assert_eq!(
+            (far.kernel_bytes, far.user_slope_bytes),
+            (Some(8_002.0), None)
+        );
+        assert_eq!(memory(&begin, &settled, &[], 0, true).user_bytes, None);
+    }
+}

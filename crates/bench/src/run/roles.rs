@@ -1,0 +1,57 @@
+//! What the load generators of a run are to be.
+//!
+//! Place: from the plan to the children. Pure.
+
+use super::message::{PartConfig, Role};
+use super::plan::RunPlan;
+use super::workload::Name;
+
+impl RunPlan {
+    /// What receives.
+    pub fn subscribers(&self, url: &str) -> PartConfig {
+        let role = match self.workload.name {
+            Name::Echo100k => Role::Echoes {
+                clients: self.size.clients,
+                every_s: self.size.clients as f64 / self.size.rate.max(1e-9),
+                size: self.message_bytes,
+            },
+            _ => Role::Subscribers {
+                transport: self.transport,
+                clients: self.size.clients,
+                topics: self.topics.clone(),
+                sample: self.sample,
+                is_audited: self.ledger.is_some(),
+                has_last_receiver: self.workload.name == Name::FanOut,
+                return_rate: 0.0,
+            },
+        };
+        PartConfig {
+            role,
+            url: url.to_owned(),
+            local_addresses: self.local_addresses.clone(),
+            connect_rate: self.connect_rate,
+            interval_ms: self.interval.as_millis() as u64,
+        }
+    }
+
+    /// What publishes.
+    pub fn publishers(&self, url: &str, rate: f64) -> PartConfig {
+        PartConfig {
+            role: Role::Publishers {
+                connections: self.publisher_connections,
+                topics: self.topics.clone(),
+                is_random: self.workload.name == Name::Unicast,
+                rate,
+                size: self.message_bytes,
+                acknowledge: self.has_acknowledgements,
+                exactly_once: self.workload.is_once,
+                inflight_max: self.inflight_max,
+                ledger: self.ledger.clone(),
+            },
+            url: url.to_owned(),
+            local_addresses: Vec::new(),
+            connect_rate: 0.0,
+            interval_ms: self.interval.as_millis() as u64,
+        }
+    }
+}
