@@ -292,6 +292,7 @@ fn what_makes_no_sense_is_refused() {
         ("c10m --server-restarts", "--server-restarts is for storm"),
         ("storm --transport sse", "storm is for ws"),
         ("c10m --server-cores 1000", "not ours"),
+        ("c10m --url ws://127.0.0.1:1", "refused"),
     ] {
         let ended = run(arguments, &out);
         assert_eq!(ended.status.code(), Some(1), "{arguments}");

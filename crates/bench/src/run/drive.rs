@@ -410,7 +410,11 @@ impl<'a> Run<'a> {
             last_receiver: has_last.then_some(received.last_receiver),
             server_cpu: usage.server,
             server_system_cpu: usage.server_system.filter(|cores| *cores > 0.0),
-            server_cpu_percent: usage.server.map(|cores| cores * 100.0 / server_cores),
+            // Whose cores a foreign server uses is not known.
+            server_cpu_percent: usage
+                .server
+                .filter(|_| self.plan.server.is_some())
+                .map(|cores| cores * 100.0 / server_cores),
             delivery_cpu_us: usage
                 .server
                 .filter(|_| delivered > 0)

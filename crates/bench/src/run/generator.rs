@@ -13,8 +13,10 @@ use anyhow::{Context, bail};
 use super::cores::Cores;
 use super::message::{Ended, Line, Measured, Order, PartConfig, Progress};
 
-/// How long a generator may take for an answer; at its end it may wait for the server to answer first.
-pub const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a generator may take for an answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// The same for its last one: it waits for the server's answers first, and closing a million sockets takes a minute.
+const STOP_PATIENCE: Duration = Duration::from_secs(600);
 
 /// How long it may take to end when nobody is interested in its answer.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -156,7 +158,7 @@ impl Generator {
     pub fn report(&mut self) -> anyhow::Result<Measured> {
         self.measured = None;
         self.order(&Order::Report)?;
-        self.wait(|generator| generator.measured.take())
+        self.wait(ANSWER_PATIENCE, |generator| generator.measured.take())
     }
 
     /// Ends it and waits for what it leaves.
@@ -165,11 +167,15 @@ impl Generator {
     /// It does not answer.
     pub fn stop(mut self) -> anyhow::Result<Ended> {
         self.order(&Order::Stop)?;
-        self.wait(|generator| generator.ended.take())
+        self.wait(STOP_PATIENCE, |generator| generator.ended.take())
     }
 
-    fn wait<T>(&mut self, take: impl Fn(&mut Generator) -> Option<T>) -> anyhow::Result<T> {
-        let deadline = Instant::now() + ANSWER_PATIENCE;
+    fn wait<T>(
+        &mut self,
+        patience: Duration,
+        take: impl Fn(&mut Generator) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             self.look()?;
             if let Some(taken) = take(self) {

@@ -2,10 +2,11 @@
 //!
 //! Place: before the first process. Everything that can be refused is refused here.
 
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use super::cores::Cores;
 use super::scale::{self, Limit, Machine, Scale};
@@ -22,6 +23,8 @@ const CONNECTIONS: std::ops::RangeInclusive<u64> = 4..=64;
 /// Acknowledgements that a connection may wait for; less than what the server recognises a repetition of.
 const INFLIGHT_MAX: usize = 4_096;
 const INFLIGHT_ONCE_MAX: usize = 2_048;
+/// How long a server that is there already may take to accept.
+const REACH_PATIENCE: Duration = Duration::from_secs(5);
 /// Clients whose own latencies are kept, as in the published tests.
 const SAMPLED: u64 = 100;
 
@@ -97,7 +100,13 @@ impl RunPlan {
         let (server_cores, client_cores) = cores(command)?;
         let is_local = match &command.url {
             None => true,
-            Some(url) => Route::resolve(url, "/")?.address.ip().is_loopback(),
+            Some(url) => {
+                let address = Route::resolve(url, "/")?.address;
+                // Clients would try again and again; what is not there at all is better said at once.
+                TcpStream::connect_timeout(&address, REACH_PATIENCE)
+                    .with_context(|| format!("--url {url}"))?;
+                address.ip().is_loopback()
+            }
         };
         let has_tls = workload.has_tls && !command.plain;
         let available = Cores::available().0.len() as u64;
