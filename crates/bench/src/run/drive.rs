@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use super::completeness::Books;
 use super::generator::Generator;
 use super::hiccup::Hiccups;
-use super::memory::memory;
+use super::memory::{memory, others_sockets};
 use super::message::{Ended, MEASURE_AHEAD_NS, Measured, Order, Totals};
 use super::outcome::{ConnectFigures, HiccupFigures, MeasuredFigures, Outcome};
 use super::plan::RunPlan;
@@ -19,6 +19,7 @@ use super::storm;
 use super::sustain;
 use super::workload::Name;
 use crate::payload::Clock;
+use crate::units::show_count;
 
 /// How long nothing may come forward before a wait is given up.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(60);
@@ -222,6 +223,13 @@ impl<'a> Run<'a> {
         ));
         if let Some(memory) = &mut self.outcome.memory {
             memory.idle_cpu = settled.since(&before).server;
+        }
+        if let Some(others) = others_sockets(&self.begin, &settled, clients, self.plan.is_local) {
+            let what = if others > 0 { "opened" } else { "closed" };
+            let count = show_count(others.unsigned_abs());
+            self.note(&format!(
+                "Other programs {what} {count} sockets meanwhile: the kernel's memory is theirs, too."
+            ));
         }
         Ok(())
     }

@@ -45,6 +45,21 @@ pub fn memory(
     }
 }
 
+/// How many sockets other programs have opened (or closed, below zero) between two readings, where that is enough to
+/// disturb what the kernel is said to need.
+pub fn others_sockets(
+    begin: &Reading,
+    settled: &Reading,
+    connections: u64,
+    is_local: bool,
+) -> Option<i64> {
+    let ends = if is_local { 2 } else { 1 };
+    let (then, now) = (begin.machine.tcp_sockets?, settled.machine.tcp_sockets?);
+    let others = now as i64 - then as i64 - (connections * ends) as i64;
+    let few = 16 + connections * ends / 50;
+    (others.unsigned_abs() > few).then_some(others)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::observe::{MachineFigures, ProcessFigures};
@@ -62,6 +77,21 @@ mod tests {
             ..MachineFigures::default()
         };
         Reading::of(process(own), process(own / 2), machine)
+    }
+
+    #[test]
+    fn others_are_noticed() {
+        let with = |sockets| {
+            let mut reading = reading(0, 0, 0, 0);
+            reading.machine.tcp_sockets = sockets;
+            reading
+        };
+        let others = |now| others_sockets(&with(Some(10)), &with(now), 1_000, true);
+        assert_eq!(others(Some(2_010)), None);
+        assert_eq!(others(Some(2_060)), None, "a few do not matter");
+        assert_eq!(others(Some(3_010)), Some(1_000));
+        assert_eq!(others(Some(1_010)), Some(-1_000));
+        assert_eq!(others(None), None);
     }
 
     #[test]

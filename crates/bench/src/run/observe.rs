@@ -58,6 +58,8 @@ pub struct MachineFigures {
     pub slab_bytes: Option<u64>,
     /// Buffers of TCP sockets, in bytes.
     pub tcp_bytes: Option<u64>,
+    /// TCP sockets of all programs.
+    pub tcp_sockets: Option<u64>,
     /// Memory that the machine can still give.
     pub available_bytes: Option<u64>,
     /// Seconds of all cores that were busy since the start of the machine.
@@ -72,14 +74,15 @@ impl MachineFigures {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let memory = read("/proc/meminfo").unwrap_or_default();
         let stat = read("/proc/stat").unwrap_or_default();
+        let sockets = read("/proc/net/sockstat").unwrap_or_default();
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
         let times = times(&stat, ticks_per_s);
         MachineFigures {
             slab_bytes: kibibytes(&memory, "SUnreclaim:"),
             available_bytes: kibibytes(&memory, "MemAvailable:"),
-            tcp_bytes: read("/proc/net/sockstat")
-                .and_then(|text| tcp_pages(&text))
+            tcp_bytes: tcp_field(&sockets, "mem")
                 .map(|pages| pages * rustix::param::page_size() as u64),
+            tcp_sockets: tcp_field(&sockets, "alloc"),
             busy_s: times.map(|(busy_s, _)| busy_s),
             steal_s: times.map(|(_, steal_s)| steal_s),
         }
@@ -123,11 +126,11 @@ pub fn kibibytes(text: &str, name: &str) -> Option<u64> {
     kibibytes.checked_mul(1_024)
 }
 
-/// Pages of all TCP sockets, of `/proc/net/sockstat`.
-fn tcp_pages(text: &str) -> Option<u64> {
+/// A field of all TCP sockets, of `/proc/net/sockstat`.
+fn tcp_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     let mut words = line.split_ascii_whitespace();
-    words.find(|word| *word == "mem")?;
+    words.find(|word| *word == name)?;
     words.next()?.parse().ok()
 }
 
@@ -162,8 +165,9 @@ mod tests {
         assert_eq!(kibibytes("Pss: x kB", "Pss:"), None);
         let sockets =
             "sockets: used 9\nTCP: inuse 5 orphan 0 tw 1 alloc 8 mem 42\nUDP: inuse 0 mem 0\n";
-        assert_eq!(tcp_pages(sockets), Some(42));
-        assert_eq!(tcp_pages("TCP: inuse 5"), None);
+        assert_eq!(tcp_field(sockets, "mem"), Some(42));
+        assert_eq!(tcp_field(sockets, "alloc"), Some(8));
+        assert_eq!(tcp_field("TCP: inuse 5", "mem"), None);
         let times = times("cpu  100 0 200 900 5 0 50 25 0 0\ncpu0 1\n", 100.0);
         assert_eq!(times, Some((3.5, 0.25)));
     }

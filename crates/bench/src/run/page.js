@@ -211,7 +211,7 @@ function comparison() {
     const name = row.unit ? `${row.what}, ${row.unit}` : row.what;
     if (!published) return [name, figure(row.ours)];
     const bound = row.is_bound && is(row.published) ? "< " : "";
-    return [name, figure(row.ours), `${bound}${figure(row.published)}`, is(row.factor) ? row.factor.toFixed(3) : ""];
+    return [name, figure(row.ours), `${bound}${figure(row.published)}`, is(row.factor) ? `${+row.factor.toPrecision(3)}` : ""];
   });
   const parts = [rows.length ? table(heading, rows) : null];
   if (published) {

@@ -223,7 +223,7 @@ fn comparison(outcome: &Outcome) -> String {
             format!("{what} {unit}"),
             figure(*ours),
             format!("{bound}{}", figure(*published)),
-            factor.map_or_else(String::new, |factor| format!("{factor:.3}")),
+            factor.map_or_else(String::new, show_factor),
         );
     }
     text.push('\n');
@@ -237,6 +237,15 @@ pub fn show_figure(value: f64) -> String {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
+    }
+}
+
+/// Small shares of a published size are still told apart.
+fn show_factor(factor: f64) -> String {
+    if factor.abs() < 0.1 {
+        format!("{factor:.5}")
+    } else {
+        format!("{factor:.3}")
     }
 }
 
