@@ -54,7 +54,7 @@ use crate::statistics::Sample;
 use absences::Absences;
 use auditing::{AuditShare, SharedLedger};
 use left::Estate;
-use pool::{Shared, Worker};
+use pool::{RETRY_NS_MAX, Shared, Worker};
 use protocol::Protocol;
 use receivers::SharedReceivers;
 use route::Routes;
@@ -72,6 +72,10 @@ pub use route::Route;
 pub use subscriptions::Topics;
 pub use tally::Tally;
 pub use window::Window;
+
+/// The longest pause of a publisher before another attempt. They are few and make no storm, and what they hold back is
+/// to be there when the subscribers return.
+const PUBLISHER_RETRY_NS_MAX: u64 = 500_000_000;
 
 /// Subscribers: see [`Subscribers::start`].
 #[derive(Debug)]
@@ -178,7 +182,10 @@ impl Publishers {
         );
         let workers = plan.threads;
         let clients = plan.clients;
-        let run = Run::new(common, plan, clients);
+        let run = Run {
+            retry_ns_max: PUBLISHER_RETRY_NS_MAX,
+            ..Run::new(common, plan, clients)
+        };
         config.load.window = run.window.clone();
         let load = Arc::new(config.load);
         launch(common, &run, |worker, clients| {
@@ -432,6 +439,7 @@ struct Run {
     ledger: SharedLedger,
     estate: Estate,
     window: Arc<Window>,
+    retry_ns_max: u64,
 }
 
 impl Run {
@@ -443,6 +451,7 @@ impl Run {
             ledger: SharedLedger::default(),
             estate: Estate::default(),
             window: Window::from(Clock::Monotonic.now_ns() + common.warm_up.as_nanos() as u64),
+            retry_ns_max: RETRY_NS_MAX,
         }
     }
 }
@@ -491,6 +500,7 @@ fn launch<P: Protocol>(
             sources: Sources::new(common.local_addresses.clone(), number, workers),
             connect_pace: Pace::new(start_ns, common.connect_rate, number, workers),
             has_private_tables: plan.has_private_tables,
+            retry_ns_max: run.retry_ns_max,
             busy_poll: common.busy_poll.clone(),
             absences: run.absences.clone(),
             protocol: make(number, worker_clients),

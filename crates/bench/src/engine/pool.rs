@@ -36,7 +36,8 @@ const SOURCES_TRIED_MAX: usize = 64;
 const HAND_OVER_NS: u64 = 100_000_000;
 const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
 const RETRY_NS: u64 = 100_000_000;
-const RETRY_NS_MAX: u64 = 10_000_000_000;
+/// Pauses between attempts are random, below a bound that doubles up to this one.
+pub(super) const RETRY_NS_MAX: u64 = 10_000_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -73,6 +74,8 @@ pub(super) struct Worker<P> {
     pub(super) sources: Sources,
     pub(super) connect_pace: Pace,
     pub(super) has_private_tables: bool,
+    /// The longest pause before another attempt.
+    pub(super) retry_ns_max: u64,
     pub(super) busy_poll: Arc<AtomicBool>,
     pub(super) absences: Absences,
     pub(super) protocol: P,
@@ -638,7 +641,7 @@ impl<P: Protocol> Pool<P> {
 
     fn retry_later(&mut self, place: u32) {
         let slot = &mut self.slots[place as usize];
-        let bound = (RETRY_NS << slot.attempts.min(8)).min(RETRY_NS_MAX);
+        let bound = (RETRY_NS << slot.attempts.min(8)).min(self.worker.retry_ns_max);
         slot.attempts = slot.attempts.saturating_add(1);
         self.retries.push(Reverse((
             self.now_ns + self.random.between(0, bound),
