@@ -1,0 +1,240 @@
+//! What idle connections cost at numbers that no test machine has sockets for: eight edges and eight homes of a node on one
+//! thread, without a network. Every connection upgrades, says hello and subscribes to a topic of its own, 5,000 a second by
+//! the shards' clock.
+//!
+//! ```console
+//! $ cargo run --release -p node --example idle -- 1000000 50000
+//! ```
+//!
+//! Prints a line for every step (the second number): connections, the process's anonymous memory, what the shards say, and
+//! the slope of both since the line before. Reads `/proc/self/smaps_rollup`, so it runs on Linux.
+
+use broker::edge::{Edge, Written};
+use broker::filters::FilterTrie;
+use broker::home::{Home, HomeOutputs};
+use broker::now::Now;
+use broker::settings::{
+    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+};
+use log::HeapMemory;
+use std::sync::Arc;
+use stdx::key::Key;
+use stdx::memory::Components;
+use wire::native::{ClientFrame, Hello, List, Start, Subscribe, SubscribeItem, SubscribeRequest};
+use wire::websocket::frame::{Opcode, encode};
+use wire::websocket::handshake::ClientHandshake;
+
+const SHARDS: u16 = 8;
+/// Connects per second.
+const RATE: u64 = 5_000;
+/// Connections of one turn.
+const TURN: u64 = 64;
+
+struct Shards {
+    edges: Vec<Edge>,
+    homes: Vec<(Home, HomeOutputs)>,
+    memory: HeapMemory,
+    now: Now,
+}
+
+fn main() {
+    let mut numbers = std::env::args()
+        .skip(1)
+        .map(|text| text.parse().expect("a number"));
+    let connections: u64 = numbers.next().unwrap_or(1_000_000);
+    let step: u64 = numbers.next().unwrap_or(50_000);
+    let settings = Arc::new(settings());
+    let now = Now {
+        monotonic_ms: 1_000,
+        unix_ms: 1_700_000_000_000,
+    };
+    let mut shards = Shards {
+        edges: (0..SHARDS)
+            .map(|id| Edge::new(settings.clone(), id, now))
+            .collect(),
+        homes: (0..SHARDS)
+            .map(|id| {
+                (
+                    Home::new(settings.clone(), id, (1, 2)),
+                    HomeOutputs::new(SHARDS),
+                )
+            })
+            .collect(),
+        memory: HeapMemory::new(1 << 30),
+        now,
+    };
+    println!("connections  anonymous  accounted  slope of both, bytes for each");
+    let mut last = (0, anonymous_bytes(), shards.components().total());
+    for number in 0..connections {
+        shards.connect(number);
+        if number % TURN == TURN - 1 {
+            shards.now.monotonic_ms = 1_000 + number * 1_000 / RATE;
+            shards.turn();
+        }
+        if (number + 1) % step == 0 {
+            shards.turn();
+            let next = (number + 1, anonymous_bytes(), shards.components().total());
+            let each = |now: u64, then: u64| (now as f64 - then as f64) / step as f64;
+            println!(
+                "{:>11} {:>10} {:>10}  {:>7.1} {:>7.1}",
+                next.0,
+                next.1,
+                next.2,
+                each(next.1, last.1),
+                each(next.2, last.2)
+            );
+            last = next;
+        }
+    }
+    for (component, bytes) in shards.components().iter().filter(|(_, bytes)| *bytes > 0) {
+        let each = bytes as f64 / connections as f64;
+        println!("{:<14} {bytes:>12} {each:>8.1}", component.name());
+    }
+    let subscribed: u64 = shards
+        .edges
+        .iter()
+        .map(|edge| edge.statistics().subscriptions)
+        .sum();
+    assert_eq!(subscribed, connections, "every connection is subscribed");
+}
+
+impl Shards {
+    fn connect(&mut self, number: u64) {
+        let edge = &mut self.edges[(number % u64::from(SHARDS)) as usize];
+        let key = Key {
+            index: (number / u64::from(SHARDS)) as u32,
+            generation: 1,
+        };
+        edge.accepted(key);
+        edge.received(key, &mut opening(number));
+    }
+
+    /// Letters and requests until all is quiet, and what is to be written is.
+    fn turn(&mut self) {
+        for edge in &mut self.edges {
+            edge.turn(self.now);
+        }
+        loop {
+            let mut is_quiet = true;
+            for from in 0..SHARDS {
+                for (home, (shard, out)) in self.homes.iter_mut().enumerate() {
+                    let requests = &mut self.edges[usize::from(from)].out.requests[home];
+                    for request in std::mem::take(requests) {
+                        is_quiet = false;
+                        shard.handle(self.now, from, request, &mut self.memory, out);
+                    }
+                }
+            }
+            for (home, (shard, out)) in (0..).zip(&mut self.homes) {
+                shard.pump(self.now, &mut self.memory, out);
+                shard.finish_turn(out);
+                for (edge, letters) in self.edges.iter_mut().zip(&mut out.letters) {
+                    for letter in std::mem::take(letters) {
+                        is_quiet = false;
+                        edge.letter(home, letter);
+                    }
+                }
+            }
+            for edge in &mut self.edges {
+                edge.continue_resumed();
+                edge.flush(&mut |_, parts| {
+                    Written::Bytes(parts.iter().map(|part| part.len()).sum())
+                });
+                assert!(edge.out.closes.is_empty(), "nobody is sent away");
+            }
+            if is_quiet {
+                break;
+            }
+        }
+    }
+
+    fn components(&self) -> Components {
+        let mut components = Components::new();
+        for edge in &self.edges {
+            components += edge.memory();
+        }
+        for (home, _) in &self.homes {
+            components += home.memory();
+        }
+        components
+    }
+}
+
+/// As `crore serve` has them unless configured otherwise.
+fn settings() -> Settings {
+    Settings {
+        edges_count: SHARDS,
+        homes_count: SHARDS,
+        logs: vec![LogSettings {
+            name: "memory".into(),
+            partitions_count: 64,
+            first_partition: 0,
+            durability: Durability::Memory,
+            epoch: 7,
+            older_epochs: Vec::new(),
+            cache_bytes: 0,
+            log_bytes_max: 256 << 20,
+            age_max_ms: 180_000,
+            segment_bytes: 2 << 20,
+            retained_bytes_max: 256 << 20,
+        }],
+        tickets: TicketSettings::default(),
+        rules: vec![RuleSettings {
+            when_lagging: LagPolicy::Replay,
+            log: 0,
+            history_messages_max: 1_000,
+            history_age_max_ms: 180_000,
+            message_bytes_max: 1 << 20,
+        }],
+        rule_filters: FilterTrie::default(),
+        limits: Limits::default(),
+        node_name: "node".into(),
+        allowed_origins: Vec::new(),
+    }
+}
+
+/// All that a client says, at once: upgrade, hello, subscribe.
+fn opening(number: u64) -> Vec<u8> {
+    const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
+    let mut bytes = Vec::new();
+    let handshake = ClientHandshake {
+        host: "localhost",
+        target: "/crore",
+        nonce: [7; 16],
+        subprotocols: &["crore.v1"],
+        headers: &[],
+    };
+    handshake.encode_request(&mut bytes);
+    let hello = ClientFrame::Hello(Hello {
+        // Nobody answers pings here.
+        ping_interval_s: 36_000,
+        token: None,
+        name: None,
+        ticket: None,
+        cursors: List::from(&[][..]),
+    });
+    let topic = format!("idle/{number:011}");
+    let items = [SubscribeItem::new(
+        1,
+        SubscribeRequest::new(&topic, Start::Live),
+    )];
+    let subscribe = ClientFrame::Subscribe(Subscribe {
+        items: List::from(&items[..]),
+    });
+    for frame in [hello, subscribe] {
+        let mut payload = Vec::new();
+        frame.encode(&mut payload);
+        encode(&mut bytes, true, Opcode::Binary, &payload, MASK);
+    }
+    bytes
+}
+
+fn anonymous_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux tells");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss_Anon:"))
+        .expect("a line of anonymous memory");
+    let kibibytes = line.trim().trim_end_matches("kB").trim();
+    kibibytes.parse::<u64>().expect("a number") << 10
+}
