@@ -2,6 +2,7 @@
 
 use crate::commands::{bench, completion, config, demo, history, log, publish, serve, subscribe};
 use crate::configuration::Sources;
+use crate::{doctor, plan};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -36,6 +37,10 @@ pub enum Command {
     History(history::Arguments),
     /// Measure a node under load, and verify every stream.
     Bench(bench::Arguments),
+    /// Examine the machine: what limits how many connections, and what to do about it.
+    Doctor(doctor::Arguments),
+    /// Predict what a load takes: memory, processors, bandwidth, and the first wall.
+    Plan(plan::Arguments),
     /// Look into a durable log: is it whole, what is in it, how large is it.
     Log(log::Arguments),
     /// Show, check or explain the configuration.

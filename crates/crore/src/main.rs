@@ -5,11 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod budget;
 mod cli;
 mod commands;
 mod configuration;
+mod doctor;
 mod exit;
 mod logging;
+mod plan;
 mod process;
 mod signals;
 mod terminal;

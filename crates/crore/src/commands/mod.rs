@@ -29,6 +29,8 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Subscribe(arguments) => subscribe::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Doctor(arguments) => crate::doctor::run(&arguments),
+        Command::Plan(arguments) => crate::plan::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version => version::run(),

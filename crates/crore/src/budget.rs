@@ -1,0 +1,108 @@
+//! What a connection and a message cost, each with its unit and where it was measured. The one place of such numbers:
+//! `crore doctor` and `crore plan` reckon with these and no others.
+//!
+//! All were measured on two cores of a virtual machine with Linux 6.18, clients and server together. Memory and bytes
+//! carry over to other machines; processor time does so as far as the cores are alike.
+
+/// User space of an idle connection with a topic of its own, in bytes, by component and without the topic's name.
+/// docs/performance.md, "An idle connection, by component".
+pub mod connection {
+    /// Slot and stamp.
+    pub const SLOT_BYTES: f64 = 52.1;
+    /// Subscription.
+    pub const SUBSCRIPTION_BYTES: f64 = 40.0;
+    /// Its topic at the edge.
+    pub const EDGE_TOPIC_BYTES: f64 = 20.1;
+    /// Its topic at home: entry, index, hash slot. Between two doublings of the hash tables it is 49 to 55.
+    pub const HOME_TOPIC_BYTES: f64 = 52.9;
+    /// A name takes its length, and so much more on average: its own length and padding.
+    pub const NAME_HEAD_BYTES: f64 = 1.5;
+    /// Descriptor and generation.
+    pub const NETWORK_BYTES: f64 = 8.1;
+    /// What has no name: the allocator's heads, the ends of pages.
+    pub const UNACCOUNTED_BYTES: f64 = 8.0;
+    /// What ten seconds of connects leave with the allocator, for each connect: deadlines of the handshake. 100,000 connections
+    /// within ten seconds left 4.5 MB.
+    pub const HANDSHAKE_BYTES: f64 = 40.0;
+    /// How long a deadline of the handshake is kept: `http.handshake_timeout`, in seconds.
+    pub const HANDSHAKE_S: f64 = 10.0;
+}
+
+/// User space that does not grow with connections, in bytes. docs/performance.md, "An idle connection": 4.0 to 5.4 MB with
+/// eight I/O threads.
+pub mod fixed {
+    /// The binary and its libraries.
+    pub const PROCESS_BYTES: f64 = 4_350_000.0;
+    /// Of each I/O thread, before it has served.
+    pub const THREAD_BYTES: f64 = 130_000.0;
+    /// What the first connections touch for the first time: pages that fill up, caches of the allocator. docs/performance.md,
+    /// "What a plan is worth".
+    pub const FIRST_USE_BYTES: f64 = 250_000.0;
+    /// The same of each I/O thread.
+    pub const THREAD_FIRST_USE_BYTES: f64 = 60_000.0;
+}
+
+/// What the kernel keeps. docs/performance.md, "An idle connection": 6.2 KB of unreclaimable slab for both ends.
+pub mod kernel {
+    /// An established socket in epoll, one end, unreclaimable slab.
+    pub const SOCKET_BYTES: f64 = 3_100.0;
+    /// The same with what the kernel calls reclaimable and cannot reclaim while the socket is open: inode and directory
+    /// entry. What memory must be there for.
+    pub const SOCKET_ALL_BYTES: f64 = 4_090.0;
+    /// Bytes of socket buffers that a connection with a message on its way holds: a page.
+    pub const INFLIGHT_BYTES: f64 = 4_096.0;
+}
+
+/// Processor time of the server, in microseconds. docs/performance.md, "Unicast" and "Fan-out".
+pub mod processor {
+    /// A publication, acknowledged: a receive, an append, a send; on threads that are busy. 16 µs with its one delivery at
+    /// 60,000 per second.
+    pub const PUBLISH_US: f64 = 9.4;
+    /// A delivery: a send; on threads that are busy.
+    pub const DELIVERY_US: f64 = 6.6;
+    /// What a publication costs more when each thread on its way sleeps, on a virtual machine: halted cores, cold caches.
+    /// Fitted to "Unicast" and to "What a plan is worth", whose low rates were measured while others used the machine: a
+    /// quiet one is to correct this one first.
+    pub const WAKE_US: f64 = 165.0;
+    /// Publications per second and core at which half of that is saved, because the core is still awake. The same fit; in
+    /// "Unicast" the server has one of the two cores.
+    pub const WAKE_HALF_RATE: f64 = 1_300.0;
+    /// Upgrade, subscription and their answers. "An idle connection": 30,000 connections as fast as they go.
+    pub const CONNECT_US: f64 = 53.0;
+    /// A ping and its pong, a send and a receive: as a delivery and the receive of its answer.
+    pub const PING_US: f64 = 13.2;
+}
+
+/// Memory of messages, in bytes.
+pub mod message {
+    /// A record's entry in the index of its segment, and of its topic (docs/formats.md): 12 and 8.
+    pub const LOG_INDEX_BYTES: f64 = 20.0;
+    /// A frame in the ring of recent frames, beside its bytes.
+    pub const RING_FRAME_BYTES: f64 = 72.0;
+}
+
+/// TLS. The library by itself, unbuffered, measured apart from the node; see the decisions on TLS for the node's own figure.
+pub mod tls {
+    /// User space of an idle session.
+    pub const SESSION_BYTES: f64 = 2_500.0;
+    /// Sealing a message: for each, and for each byte (260 ns at 512 bytes).
+    pub const SEAL_US: f64 = 0.16;
+    /// The same, for each byte.
+    pub const SEAL_BYTE_US: f64 = 0.0002;
+    /// A record's head, type and tag on the wire, in bytes (RFC 8446).
+    pub const RECORD_BYTES: f64 = 22.0;
+}
+
+/// Bytes on the wire beside the payload.
+pub mod wire {
+    /// MESSAGE of the native protocol (spec/protocol.md) and the head of a WebSocket frame of 126 to 65,535 bytes.
+    pub const WEBSOCKET_BYTES: f64 = 7.0 + 4.0;
+    /// An event of an event stream: `id:` with epoch and offset, `data:`, and the chunk's head.
+    pub const EVENT_BYTES: f64 = 56.0;
+    /// IPv4, TCP with time stamps, and Ethernet with preamble and gap, for each segment.
+    pub const SEGMENT_BYTES: f64 = 20.0 + 32.0 + 38.0;
+    /// Payload of a segment, at an MTU of 1,500.
+    pub const SEGMENT_PAYLOAD_BYTES: f64 = 1_448.0;
+    /// A ping or pong: WebSocket's head, the frame and, from clients, the mask.
+    pub const PING_BYTES: f64 = 8.0;
+}

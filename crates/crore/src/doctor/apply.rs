@@ -1,0 +1,68 @@
+//! `--apply`: sets kernel parameters, after they were shown and agreed to. Below a root, so that it can be tried on a
+//! machine that is a folder.
+
+use super::finding::{Change, Finding};
+use std::fs;
+use std::path::Path;
+
+/// What became of one change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The change.
+    pub change: Change,
+    /// The value that the kernel has now, or why it was not taken.
+    pub result: Result<String, String>,
+}
+
+impl Outcome {
+    /// The kernel has the value that it was to have.
+    pub fn is_done(&self) -> bool {
+        self.result.as_deref() == Ok(self.change.to.as_str())
+    }
+}
+
+/// What there is to change.
+pub fn changes(findings: &[Finding]) -> Vec<Change> {
+    findings
+        .iter()
+        .filter_map(|finding| finding.change.clone())
+        .collect()
+}
+
+/// Writes one parameter and reads it again.
+pub fn apply(root: &Path, change: Change) -> Outcome {
+    let path = root.join("proc/sys").join(change.name.replace('.', "/"));
+    let result = fs::write(&path, format!("{}\n", change.to))
+        .and_then(|()| fs::read_to_string(&path))
+        .map(|text| text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
+        .map_err(|error| format!("{}: {error}", path.display()));
+    Outcome { change, result }
+}
+
+/// How the same is done for ever, and undone.
+pub fn persistence(outcomes: &[Outcome]) -> Vec<String> {
+    let done: Vec<&Change> = outcomes
+        .iter()
+        .filter(|outcome| outcome.is_done())
+        .map(|outcome| &outcome.change)
+        .collect();
+    if done.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec!["To keep it after the next start of the machine:".to_owned()];
+    lines.push("  cat > /etc/sysctl.d/90-crore.conf <<'EOF'".to_owned());
+    lines.extend(
+        done.iter()
+            .map(|change| format!("  {} = {}", change.name, change.to)),
+    );
+    lines.push("  EOF".to_owned());
+    lines.push("To undo it:".to_owned());
+    lines.extend(done.iter().map(|change| {
+        let back = Change {
+            to: change.from.clone(),
+            ..(*change).clone()
+        };
+        format!("  {}", back.command())
+    }));
+    lines
+}

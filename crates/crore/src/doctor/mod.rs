@@ -1,0 +1,213 @@
+//! `crore doctor`: reads the machine, says what limits how many connections and what to do about it, and does it if asked.
+//!
+//! What the machine says is captured as texts (`source`), which `machine` reads as numbers; the judgement (`judge`, with
+//! `walls` and `tuning`) is a function of that. Only `source`, `apply` and `node` touch anything outside.
+//!
+//! Exit codes: 0 nothing limits below the target, 1 something does.
+
+mod apply;
+mod finding;
+mod judge;
+mod machine;
+mod node;
+mod show;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tuning;
+mod walls;
+
+pub use finding::{bytes, count};
+pub use judge::Judgement;
+pub use machine::Machine;
+pub use source::Captured;
+
+use crate::exit::Ending;
+use anyhow::Context;
+use apply::Outcome;
+use std::fs;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Flags of `doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Judge against so many connections (1M, 250k); without it against what the memory has room for.
+    #[arg(long, value_name = "N", value_parser = connections)]
+    target_connections: Option<u64>,
+    /// I/O threads that the node is to have; without it one for each processor.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    io_threads: Option<u64>,
+    /// Set the kernel parameters that are proposed, after showing them; needs root.
+    #[arg(long)]
+    apply: bool,
+    /// With --apply: do not ask.
+    #[arg(long, requires = "apply")]
+    yes: bool,
+    /// Operators' port of a running node: print its memory by component. Without it the default one is tried.
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Look at the machine whose /proc and /sys lie below this directory.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/")]
+    root: PathBuf,
+    /// Judge a machine that was captured, instead of this one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "root"])]
+    machine: Option<PathBuf>,
+    /// Write what was read of the machine to a file, for --machine.
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+}
+
+/// Where a node's operators' port is unless configured otherwise.
+const ADMIN_URL: &str = "http://127.0.0.1:8801";
+
+/// Examines, and applies if asked.
+///
+/// # Errors
+/// Something limits below the target; files that cannot be read or written.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let mut output = std::io::stdout().lock();
+    let captured = match &arguments.machine {
+        Some(file) => captured_in(file)?,
+        None => Captured::read(&arguments.root),
+    };
+    if let Some(file) = &arguments.capture {
+        fs::write(file, captured.to_text())
+            .with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    let judge = |captured: Captured| {
+        let machine = Machine::new(captured);
+        Judgement::of(&machine, arguments.target_connections, arguments.io_threads)
+    };
+    let mut judgement = judge(captured);
+    if !arguments.json {
+        show::judgement(&judgement, &mut output)?;
+    }
+    let mut outcomes = Vec::new();
+    if arguments.apply {
+        outcomes = apply_changes(arguments, &judgement, &mut output)?;
+        if !outcomes.is_empty() {
+            judgement = judge(Captured::read(&arguments.root));
+        }
+    }
+    let node = node_memory(arguments)?;
+    if arguments.json {
+        let object = show::json(&judgement, &outcomes, node.as_ref());
+        writeln!(output, "{object}")?;
+    } else {
+        if !outcomes.is_empty() {
+            writeln!(output)?;
+            for line in judgement.conclusion() {
+                writeln!(output, "{line}")?;
+            }
+        }
+        if let Some(memory) = &node {
+            let url = arguments.admin.as_deref().unwrap_or(ADMIN_URL);
+            show::node(url, memory, &mut output)?;
+        }
+    }
+    let is_applied = outcomes.iter().all(Outcome::is_done);
+    match judgement.is_wanting() || !is_applied {
+        true => Err(Ending::FailedAndTold),
+        false => Ok(()),
+    }
+}
+
+/// A machine that was captured to a file.
+///
+/// # Errors
+/// The file cannot be read, or holds none.
+pub fn captured_in(file: &Path) -> Result<Captured, Ending> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let captured = Captured::parse(&text);
+    if captured == Captured::default() {
+        let file = file.display();
+        return Err(anyhow::anyhow!(
+            "{file} holds no machine: `crore doctor --capture FILE` writes one"
+        )
+        .into());
+    }
+    Ok(captured)
+}
+
+/// A number of connections as people write it: `250k`, `1M`, `1,000,000`.
+///
+/// # Errors
+/// A sentence that says what was expected.
+pub fn connections(text: &str) -> Result<u64, String> {
+    let plain = text.replace([',', '_'], "");
+    let (number, unit) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&plain[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&plain[..at], 1e6),
+        _ => (plain.as_str(), 1.0),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && number * unit < 1e10 => Ok((number * unit).round() as u64),
+        _ => Err("expected a number of connections, such as 50000, 250k or 1.5M".into()),
+    }
+}
+
+fn apply_changes(
+    arguments: &Arguments,
+    judgement: &Judgement,
+    output: &mut impl Write,
+) -> Result<Vec<Outcome>, Ending> {
+    let changes = apply::changes(&judgement.findings);
+    if changes.is_empty() {
+        if !arguments.json {
+            writeln!(output, "\nThere is nothing to apply.")?;
+        }
+        return Ok(Vec::new());
+    }
+    if !arguments.json {
+        writeln!(output, "\nTo be set now:")?;
+        for change in &changes {
+            writeln!(output, "  {}   (now {})", change.command(), change.from)?;
+        }
+    }
+    if !arguments.yes && !is_agreed(output)? {
+        writeln!(output, "Nothing was changed.")?;
+        return Ok(Vec::new());
+    }
+    let changes = changes.into_iter();
+    let outcomes: Vec<Outcome> = changes
+        .map(|change| apply::apply(&arguments.root, change))
+        .collect();
+    if !arguments.json {
+        for outcome in &outcomes {
+            show::outcome(outcome, output)?;
+        }
+        for line in apply::persistence(&outcomes) {
+            writeln!(output, "{line}")?;
+        }
+    }
+    Ok(outcomes)
+}
+
+fn is_agreed(output: &mut impl Write) -> Result<bool, Ending> {
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return Err(Ending::Usage(
+            "--apply asks before it changes anything, and standard input is no terminal: add --yes"
+                .into(),
+        ));
+    }
+    write!(output, "Set them? [y/N] ")?;
+    output.flush()?;
+    let mut answer = String::new();
+    input.lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Of the node that was named; of one at the default port if there is one.
+fn node_memory(arguments: &Arguments) -> Result<Option<node::NodeMemory>, Ending> {
+    match &arguments.admin {
+        Some(url) => Ok(Some(node::ask(url)?)),
+        None if arguments.machine.is_some() || arguments.root != Path::new("/") => Ok(None),
+        None => Ok(node::ask(ADMIN_URL).ok()),
+    }
+}

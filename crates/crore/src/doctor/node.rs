@@ -1,0 +1,93 @@
+//! A running node's own word on its memory: what its operators' port tells, for each connection.
+
+use anyhow::{Context, bail};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// The memory of a node.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct NodeMemory {
+    /// Connections now.
+    pub connections: u64,
+    /// The proportional set size; 0 where the system does not tell.
+    pub total: u64,
+    /// By component, in the node's order.
+    pub components: Vec<(String, i64)>,
+}
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer, at most.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Asks a node.
+///
+/// # Errors
+/// Nobody answers there, or not as a node does.
+pub fn ask(url: &str) -> anyhow::Result<NodeMemory> {
+    let address = url.strip_prefix("http://").unwrap_or(url);
+    let address = address.trim_end_matches('/');
+    let mut stream =
+        TcpStream::connect(address).with_context(|| format!("no node answers at {url}"))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).unwrap_or("");
+    if status != "200" {
+        bail!("{url} answers {status} to /metrics");
+    }
+    let memory = parse(body);
+    if memory.components.is_empty() {
+        bail!("{url} tells nothing of its memory");
+    }
+    Ok(memory)
+}
+
+/// Reads the text of `/metrics`.
+fn parse(text: &str) -> NodeMemory {
+    let mut memory = NodeMemory::default();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((name, value)) = line.rsplit_once(' ') else {
+            continue;
+        };
+        let component = name
+            .strip_prefix("crore_memory_bytes{component=\"")
+            .and_then(|rest| rest.strip_suffix("\"}"));
+        match (component, name) {
+            (Some(component), _) => memory
+                .components
+                .push((component.to_owned(), value.parse().unwrap_or(0))),
+            (None, "crore_connections") => memory.connections = value.parse().unwrap_or(0),
+            (None, "crore_process_proportional_bytes") => {
+                memory.total = value.parse().unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+    memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_become_components() {
+        let text = "# TYPE crore_connections gauge\ncrore_connections 4\n\
+                    crore_memory_bytes{component=\"slots\"} 400\n\
+                    crore_memory_bytes{component=\"unaccounted\"} -8\n\
+                    crore_process_proportional_bytes 392\n";
+        let memory = parse(text);
+        assert_eq!((memory.connections, memory.total), (4, 392));
+        let sum: i64 = memory.components.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum, 392);
+    }
+}

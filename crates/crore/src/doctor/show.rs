@@ -1,0 +1,151 @@
+//! The judgement as text and as JSON.
+
+use super::apply::Outcome;
+use super::finding::{Finding, Verdict, bytes, count};
+use super::judge::Judgement;
+use super::node::NodeMemory;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Findings and the conclusion.
+///
+/// # Errors
+/// Standard output fails.
+pub fn judgement(judgement: &Judgement, output: &mut impl Write) -> io::Result<()> {
+    for finding in &judgement.findings {
+        show(finding, output)?;
+    }
+    writeln!(output)?;
+    for line in judgement.conclusion() {
+        writeln!(output, "{line}")?;
+    }
+    Ok(())
+}
+
+fn show(finding: &Finding, output: &mut impl Write) -> io::Result<()> {
+    let word = finding.verdict.word();
+    writeln!(output, "{word:<7} {}: {}", finding.name, finding.value)?;
+    writeln!(output, "        {}", finding.meaning)?;
+    if let Some(change) = &finding.change {
+        writeln!(output, "     -> {}", change.command())?;
+        writeln!(
+            output,
+            "        for ever: `{}` in /etc/sysctl.d/90-crore.conf; `crore doctor --apply` sets it now",
+            change.line()
+        )?;
+    }
+    for advice in &finding.advice {
+        writeln!(output, "     -> {advice}")?;
+    }
+    Ok(())
+}
+
+/// What a node says of its memory.
+///
+/// # Errors
+/// Standard output fails.
+pub fn node(url: &str, memory: &NodeMemory, output: &mut impl Write) -> io::Result<()> {
+    let NodeMemory {
+        connections,
+        total,
+        components,
+    } = memory;
+    writeln!(
+        output,
+        "\nThe node at {url}: {} of user space, {} connections",
+        bytes(*total),
+        count(*connections)
+    )?;
+    for (component, bytes) in components.iter().filter(|(_, bytes)| *bytes != 0) {
+        let each = *bytes as f64 / (*connections).max(1) as f64;
+        writeln!(
+            output,
+            "  {component:<16} {bytes:>14} B {each:>12.1} B for each connection"
+        )?;
+    }
+    Ok(())
+}
+
+/// What became of one change.
+///
+/// # Errors
+/// Standard output fails.
+pub fn outcome(outcome: &Outcome, output: &mut impl Write) -> io::Result<()> {
+    let change = &outcome.change;
+    match &outcome.result {
+        Ok(_) if outcome.is_done() => {
+            writeln!(
+                output,
+                "done    {}: {} (was {})",
+                change.name, change.to, change.from
+            )
+        }
+        Ok(value) => writeln!(
+            output,
+            "bad     {}: the kernel has {value} and not {}",
+            change.name, change.to
+        ),
+        Err(reason) => writeln!(output, "bad     {}: {reason}", change.name),
+    }
+}
+
+/// Everything as one object.
+pub fn json(judgement: &Judgement, outcomes: &[Outcome], node: Option<&NodeMemory>) -> Value {
+    let bound = |bound: Option<(&str, u64)>| {
+        bound.map(|(wall, connections)| json!({"wall": wall, "connections": connections}))
+    };
+    let findings: Vec<Value> = judgement.findings.iter().map(finding_json).collect();
+    let outcomes: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| {
+            json!({
+                "name": outcome.change.name,
+                "from": outcome.change.from,
+                "to": outcome.change.to,
+                "done": outcome.is_done(),
+                "error": outcome.result.as_ref().err(),
+            })
+        })
+        .collect();
+    let node = node.map(|node| {
+        let components = node.components.iter().cloned();
+        json!({
+            "connections": node.connections,
+            "proportional_bytes": node.total,
+            "memory_bytes": components.collect::<std::collections::BTreeMap<_, _>>(),
+        })
+    });
+    json!({
+        "target_connections": judgement.target,
+        "target_is_own": judgement.is_own_target,
+        "wanting": judgement.is_wanting(),
+        "now": bound(judgement.now),
+        "after_apply": bound(judgement.after_apply),
+        "after_all": bound(judgement.after_all),
+        "findings": findings,
+        "applied": outcomes,
+        "node": node,
+    })
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let change = finding.change.as_ref().map(|change| {
+        json!({
+            "name": change.name,
+            "from": change.from,
+            "to": change.to,
+            "command": change.command(),
+        })
+    });
+    json!({
+        "name": finding.name,
+        "value": finding.value,
+        "meaning": finding.meaning,
+        "verdict": finding.verdict.word(),
+        "is_ok": finding.verdict == Verdict::Ok,
+        "connections_max": finding.connections_max,
+        "connections_after": finding.connections_after,
+        "advice": finding.advice,
+        "change": change,
+    })
+}

@@ -1,0 +1,159 @@
+//! The judgement over captured machines. `small_virtual_machine` was captured with `--capture`; the other two were written
+//! after it, with what containers and large servers have otherwise.
+
+use super::finding::Verdict;
+use super::judge::Judgement;
+use super::machine::Machine;
+use super::source::Captured;
+
+const SMALL_VIRTUAL_MACHINE: &str = include_str!("fixtures/small_virtual_machine.txt");
+const SMALL_CONTAINER: &str = include_str!("fixtures/small_container.txt");
+const LARGE_SERVER: &str = include_str!("fixtures/large_server.txt");
+
+fn judge(machine: &str, target: Option<u64>) -> Judgement {
+    Judgement::of(&Machine::new(Captured::parse(machine)), target, None)
+}
+
+/// What is not as it should be, with the word; and the conclusion.
+fn check(machine: &str, target: Option<u64>, expected: &str) {
+    let judgement = judge(machine, target);
+    let mut lines: Vec<String> = judgement
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict != Verdict::Ok)
+        .map(|finding| {
+            let change = finding.change.as_ref();
+            let command = change.map_or(String::new(), |change| format!(" -> {}", change.line()));
+            format!("{} {}{command}", finding.verdict.word(), finding.name)
+        })
+        .collect();
+    lines.extend(judgement.conclusion());
+    let expected: Vec<&str> = expected.trim().lines().map(str::trim).collect();
+    assert_eq!(lines, expected, "\n{}", lines.join("\n"));
+}
+
+#[test]
+fn a_small_virtual_machine_for_a_million() {
+    check(
+        SMALL_VIRTUAL_MACHINE,
+        Some(1_000_000),
+        "
+        limits open files
+        limits net.ipv4.tcp_mem -> net.ipv4.tcp_mem='500000 666666 1000000'
+        limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
+        limits net.core.netdev_max_backlog -> net.core.netdev_max_backlog=10000
+        limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
+        limits network interface
+        Judged against 1,000,000 connections.
+        This machine can hold 39,872 connections now; the first wall is open files.
+        After `crore doctor --apply`: 39,872; the first wall is then open files.
+        When everything above has been done: 1,000,000; the first wall is then net.ipv4.tcp_mem.
+        ",
+    );
+}
+
+#[test]
+fn a_small_container_for_what_it_can_hold() {
+    check(
+        SMALL_CONTAINER,
+        None,
+        "
+        limits open files
+        bad cgroup pids.max
+        bad kernel
+        limits private descriptor tables
+        limits processors
+        limits net.core.somaxconn -> net.core.somaxconn=4096
+        limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
+        limits net.ipv4.tcp_migrate_req
+        Judged against 46,943 connections: what the memory has room for.
+        This machine can hold 4,032 connections now; the first wall is open files.
+        After `crore doctor --apply`: 4,032; the first wall is then open files.
+        When everything above has been done: 46,943; the first wall is then memory.
+        ",
+    );
+}
+
+#[test]
+fn a_large_server_for_ten_million() {
+    check(
+        LARGE_SERVER,
+        Some(10_000_000),
+        "
+        limits conntrack -> net.netfilter.nf_conntrack_max=11000000
+        limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
+        limits net.core.netdev_max_backlog -> net.core.netdev_max_backlog=10000
+        limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
+        limits transparent huge pages
+        limits swap
+        limits NUMA nodes
+        limits network interface
+        Judged against 10,000,000 connections.
+        This machine can hold 261,732 connections now; the first wall is conntrack.
+        After `crore doctor --apply`: 10,000,000; the first wall is then conntrack.
+        When everything above has been done: 10,000,000; the first wall is then conntrack.
+        ",
+    );
+}
+
+/// Whatever is raised must be enough: with all kernel parameters as proposed none of them is a wall any more.
+#[test]
+fn what_is_proposed_is_enough() {
+    for (machine, target) in [
+        (SMALL_VIRTUAL_MACHINE, 3_000_000),
+        (SMALL_CONTAINER, 100_000),
+        (LARGE_SERVER, 30_000_000),
+    ] {
+        let judgement = judge(machine, Some(target));
+        let mut text = machine.to_owned();
+        let mut changed = Vec::new();
+        for change in judgement
+            .findings
+            .iter()
+            .filter_map(|finding| finding.change.as_ref())
+        {
+            let path = format!("=== /proc/sys/{}\n", change.name.replace('.', "/"));
+            // The first of two with one name would be taken.
+            let (before, rest) = text.split_once(&path).unwrap();
+            let (_, after) = rest.split_once('\n').unwrap();
+            text = format!("{before}{path}{}\n{after}", change.to);
+            changed.push(change.name);
+        }
+        assert!(!changed.is_empty());
+        let after = judge(&text, Some(target));
+        for finding in &after.findings {
+            let is_enough = finding.change.is_none();
+            // Half of the memory is the most that sockets are given.
+            assert!(
+                is_enough || finding.name == "net.ipv4.tcp_mem",
+                "{finding:#?}"
+            );
+        }
+        let now = after.now.unwrap().1;
+        assert_eq!(
+            Some(now),
+            judgement.after_apply.map(|(_, connections)| connections)
+        );
+    }
+}
+
+#[test]
+fn nothing_is_said_about_what_a_machine_does_not_tell() {
+    let judgement = judge("", Some(5));
+    assert!(judgement.findings.is_empty() && !judgement.is_wanting());
+}
+
+#[test]
+fn numbers_of_connections() {
+    for (text, number) in [
+        ("5", 5),
+        ("250k", 250_000),
+        ("1.5M", 1_500_000),
+        ("1,000", 1_000),
+    ] {
+        assert_eq!(super::connections(text), Ok(number));
+    }
+    for text in ["", "k", "-1", "0", "ten", "1e99"] {
+        assert!(super::connections(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,361 @@
+//! What does not bound connections and still matters: queues, ports, interrupts, clocks, the kernel's age. Pure.
+
+use super::finding::{Change, Finding, Verdict, count};
+use super::machine::Machine;
+use super::walls::Wish;
+
+/// `listen.backlog`, of each I/O thread.
+const BACKLOG: u64 = 4_096;
+/// `listen.socket_send_bytes`.
+const SOCKET_SEND_BYTES: u64 = 32 << 10;
+/// What a node needs, and what hands connections over when a listener closes.
+const KERNEL_MIN: (u32, u32) = (5, 11);
+const KERNEL_MIGRATES: (u32, u32) = (5, 14);
+
+/// All of them.
+pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
+    let all = [
+        kernel(machine),
+        private_tables(machine),
+        cores(machine),
+        backlog(machine),
+        half_open(machine),
+        cookies(machine),
+        packets(machine, wish),
+        receive_buffers(machine),
+        send_buffers(machine),
+        migration(machine),
+        ports(machine),
+        time_wait(machine),
+        huge_pages(machine),
+        overcommit(machine),
+        swap(machine),
+        nodes(machine),
+        clock(machine),
+        governor(machine),
+    ];
+    let mut findings: Vec<Finding> = all.into_iter().flatten().collect();
+    findings.extend(interfaces(machine));
+    findings
+}
+
+fn kernel(machine: &Machine) -> Option<Finding> {
+    let version = machine.kernel()?;
+    let release = machine.text("/proc/sys/kernel/osrelease")?.to_owned();
+    let (major, minor) = KERNEL_MIN;
+    let finding = Finding::ok("kernel", release, format!("a node needs {major}.{minor}"));
+    Some(match version < KERNEL_MIN {
+        true => finding.but(Verdict::Bad, format!("run Linux {major}.{minor} or newer")),
+        false => finding,
+    })
+}
+
+fn private_tables(machine: &Machine) -> Option<Finding> {
+    let meaning =
+        "each I/O thread has its own limit of open files, and accepts without the others' lock";
+    Some(match machine.private_tables()? {
+        Ok(()) => Finding::ok("private descriptor tables", "allowed", meaning),
+        Err(reason) => {
+            let value = format!("refused: {reason}");
+            let meaning =
+                "all I/O threads share one limit of open files, and a lock on accept and close";
+            Finding::ok("private descriptor tables", value, meaning).but(
+                Verdict::Limits,
+                "allow close_range in the seccomp profile (containers: a newer runtime, or `--security-opt seccomp=profile.json`)",
+            )
+        }
+    })
+}
+
+fn cores(machine: &Machine) -> Option<Finding> {
+    let cores = machine.cores()?;
+    let finding =
+        |value: String| Finding::ok("processors", value, "a node starts an I/O thread for each");
+    Some(match machine.group_cores() {
+        Some(share) if share < cores as f64 => {
+            finding(format!("{cores}, of which the cgroup may use {share:.1}")).but(
+                Verdict::Limits,
+                "a quota stops all threads at once when it is used up, which every latency shows: raise cpu.max, or give whole \
+                 processors (cpuset)",
+            )
+        }
+        _ => finding(cores.to_string()),
+    })
+}
+
+/// A parameter that should not be lower.
+fn at_least(machine: &Machine, name: &'static str, least: u64, meaning: &str) -> Option<Finding> {
+    let value = machine.number(name)?;
+    let finding = Finding::ok(name, count(value), meaning);
+    let change = Change {
+        name,
+        from: value.to_string(),
+        to: least.to_string(),
+    };
+    Some(match value < least {
+        true => finding.with_change(Verdict::Limits, change),
+        false => finding,
+    })
+}
+
+fn backlog(machine: &Machine) -> Option<Finding> {
+    let meaning = "caps listen.backlog, 4,096 for each I/O thread: connections that the kernel holds until they are accepted";
+    at_least(machine, "net.core.somaxconn", BACKLOG, meaning)
+}
+
+fn half_open(machine: &Machine) -> Option<Finding> {
+    let meaning = "half-open connections in a storm of reconnects; beyond it cookies, or dropped packets and a second of waiting";
+    at_least(machine, "net.ipv4.tcp_max_syn_backlog", BACKLOG, meaning)
+}
+
+fn cookies(machine: &Machine) -> Option<Finding> {
+    let value = machine.number("net.ipv4.tcp_syncookies")?;
+    let finding = Finding::ok(
+        "net.ipv4.tcp_syncookies",
+        value,
+        "a flood of half-open connections keeps nobody out",
+    );
+    let change = Change {
+        name: "net.ipv4.tcp_syncookies",
+        from: value.to_string(),
+        to: "1".into(),
+    };
+    Some(match value == 0 {
+        true => finding.with_change(Verdict::Limits, change),
+        false => finding,
+    })
+}
+
+fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
+    let meaning = "packets that wait for a processor, where they are steered to another one and on loopback; beyond it they are dropped";
+    let least = if wish.connections >= 1_000_000 {
+        10_000
+    } else {
+        1_000
+    };
+    at_least(machine, "net.core.netdev_max_backlog", least, meaning)
+}
+
+fn receive_buffers(machine: &Machine) -> Option<Finding> {
+    let values = machine.numbers("net.ipv4.tcp_rmem")?;
+    let max = machine.number("net.core.rmem_max")?;
+    let value = format!("{values:?}, net.core.rmem_max {}", count(max));
+    let meaning = "for clients that send much; an idle connection has no buffer";
+    Some(Finding::ok("net.ipv4.tcp_rmem", value, meaning))
+}
+
+fn send_buffers(machine: &Machine) -> Option<Finding> {
+    let meaning = "caps listen.socket_send_bytes (32 KiB), which each client socket is given; net.ipv4.tcp_wmem does not matter then";
+    at_least(machine, "net.core.wmem_max", SOCKET_SEND_BYTES, meaning)
+}
+
+fn migration(machine: &Machine) -> Option<Finding> {
+    const NAME: &str = "net.ipv4.tcp_migrate_req";
+    let meaning = "connections that wait in a listener's queue go to another one when it closes, instead of being reset";
+    let Some(value) = machine.number(NAME) else {
+        let (major, minor) = KERNEL_MIGRATES;
+        return (machine.kernel()? < KERNEL_MIGRATES).then(|| {
+            Finding::ok(NAME, "not there", meaning)
+                .but(Verdict::Limits, format!("needs Linux {major}.{minor}"))
+        });
+    };
+    let finding = Finding::ok(NAME, value, meaning);
+    let change = Change {
+        name: NAME,
+        from: value.to_string(),
+        to: "1".into(),
+    };
+    Some(match value == 0 {
+        true => finding.with_change(Verdict::Limits, change),
+        false => finding,
+    })
+}
+
+fn ports(machine: &Machine) -> Option<Finding> {
+    let range = machine.numbers("net.ipv4.ip_local_port_range")?;
+    let (&first, &last) = range.first().zip(range.get(1))?;
+    let ports = (last + 1).saturating_sub(first);
+    let meaning = format!(
+        "for machines that open connections (load, proxies): {} from each source address to one target; servers need none. More source \
+         addresses give more: `crore bench --local-addresses`",
+        count(ports)
+    );
+    Some(Finding::ok(
+        "net.ipv4.ip_local_port_range",
+        format!("{first} {last}"),
+        meaning,
+    ))
+}
+
+fn time_wait(machine: &Machine) -> Option<Finding> {
+    let buckets = machine.number("net.ipv4.tcp_max_tw_buckets")?;
+    let reuse = machine.number("net.ipv4.tcp_tw_reuse").unwrap_or(0);
+    let value = format!("{}, net.ipv4.tcp_tw_reuse {reuse}", count(buckets));
+    let meaning = "connections that the server has closed first and still remembers; beyond it they are forgotten at once";
+    Some(Finding::ok("net.ipv4.tcp_max_tw_buckets", value, meaning))
+}
+
+fn huge_pages(machine: &Machine) -> Option<Finding> {
+    let text = machine.text("/sys/kernel/mm/transparent_hugepage/enabled")?;
+    let value = text.split(['[', ']']).nth(1)?.to_owned();
+    let is_always = value == "always";
+    let meaning = "with `always` a page that is written once may cost 2 MiB; a node asks for none";
+    let finding = Finding::ok("transparent huge pages", value, meaning);
+    Some(match is_always {
+        true => finding.but(
+            Verdict::Limits,
+            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`; permanent: `transparent_hugepage=madvise` on the kernel's \
+             command line",
+        ),
+        false => finding,
+    })
+}
+
+fn overcommit(machine: &Machine) -> Option<Finding> {
+    let value = machine.number("vm.overcommit_memory")?;
+    let meaning = "with 2 the kernel counts what is reserved and never touched: rings, stacks, arenas of 64 MiB for each thread";
+    let finding = Finding::ok("vm.overcommit_memory", value, meaning);
+    let change = Change {
+        name: "vm.overcommit_memory",
+        from: value.to_string(),
+        to: "0".into(),
+    };
+    Some(match value == 2 {
+        true => finding.with_change(Verdict::Limits, change),
+        false => finding,
+    })
+}
+
+fn swap(machine: &Machine) -> Option<Finding> {
+    let total = machine.memory("SwapTotal")?;
+    let meaning = "what is swapped out comes back with the latency of a disk";
+    let finding = Finding::ok("swap", super::finding::bytes(total), meaning);
+    Some(match total > 0 {
+        true => finding.but(
+            Verdict::Limits,
+            "keep a node out of it: systemd `MemorySwapMax=0`, or `swapoff -a`",
+        ),
+        false => finding,
+    })
+}
+
+fn nodes(machine: &Machine) -> Option<Finding> {
+    let online = machine
+        .text("/sys/devices/system/node/online")?
+        .trim()
+        .to_owned();
+    let is_one = online == "0";
+    let meaning = "a thread that works on another node's memory waits longer for it";
+    let finding = Finding::ok("NUMA nodes", online, meaning);
+    Some(match is_one {
+        true => finding,
+        false => finding.but(
+            Verdict::Limits,
+            "a node of its own for each: `numactl --cpunodebind=0 --membind=0 crore serve`, or `numactl --interleave=all` for one over all",
+        ),
+    })
+}
+
+fn clock(machine: &Machine) -> Option<Finding> {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = machine.text(path)?.to_owned();
+    let is_slow = matches!(
+        source.as_str(),
+        "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"
+    );
+    let meaning = "every turn of an I/O thread reads the clock twice; slow ones are a system call and a microsecond each";
+    let finding = Finding::ok("clock source", source, meaning);
+    Some(match is_slow {
+        true => finding.but(
+            Verdict::Limits,
+            "use the processor's own: `echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource` if it is offered",
+        ),
+        false => finding,
+    })
+}
+
+fn governor(machine: &Machine) -> Option<Finding> {
+    let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    let governor = machine.text(path)?.to_owned();
+    let is_slow = matches!(governor.as_str(), "powersave" | "conservative");
+    let finding = Finding::ok(
+        "governor",
+        governor,
+        "how fast processors go when little is to do",
+    );
+    Some(match is_slow {
+        true => finding.but(Verdict::Limits, "`cpupower frequency-set -g performance`"),
+        false => finding,
+    })
+}
+
+fn interfaces(machine: &Machine) -> Vec<Finding> {
+    let cores = machine.cores().unwrap_or(1);
+    let mut findings = Vec::new();
+    for interface in machine.interfaces() {
+        let name = &interface.name;
+        let value = format!(
+            "{name}: {} queues in, {} out, interrupts to {} processors, {}",
+            interface.receive_queues,
+            interface.send_queues,
+            interface.interrupt_cores,
+            match interface.has_steering {
+                true => "steered further (RPS)",
+                false => "not steered",
+            }
+        );
+        let meaning = "who receives packets does the work of TCP: with fewer queues than processors that is a few processors' work";
+        let finding = Finding::ok("network interface", value, meaning);
+        let queues = interface.receive_queues as u64;
+        findings.push(if queues >= cores.min(8) || interface.has_steering {
+            let is_bundled = queues > 1 && interface.interrupt_cores == 1;
+            match is_bundled {
+                true => finding.but(
+                    Verdict::Limits,
+                    format!("all interrupts of {name} go to one processor: start irqbalance, or write /proc/irq/N/smp_affinity_list"),
+                ),
+                false => finding,
+            }
+        } else {
+            finding.but(
+                Verdict::Limits,
+                format!(
+                    "more queues: `ethtool -L {name} combined {cores}`; where the device has no more, steer: `echo {} > \
+                     /sys/class/net/{name}/queues/rx-0/rps_cpus`",
+                    mask(cores)
+                ),
+            )
+        });
+    }
+    findings
+}
+
+/// All processors, as the kernel takes them: groups of 32 in hexadecimal, the last ones first.
+fn mask(cores: u64) -> String {
+    let full = cores / 32;
+    let rest = cores % 32;
+    let mut groups: Vec<String> = Vec::new();
+    if rest > 0 {
+        groups.push(format!("{:x}", (1_u64 << rest) - 1));
+    }
+    groups.extend((0..full).map(|_| "ffffffff".to_owned()));
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mask;
+
+    #[test]
+    fn masks() {
+        for (cores, text) in [
+            (1, "1"),
+            (2, "3"),
+            (12, "fff"),
+            (32, "ffffffff"),
+            (33, "1,ffffffff"),
+        ] {
+            assert_eq!(mask(cores), text);
+        }
+    }
+}

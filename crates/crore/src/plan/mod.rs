@@ -1,0 +1,400 @@
+//! `crore plan`: what a load takes, by the measured budget, and what stops it first on this machine or another one.
+//!
+//! `predict` is the reckoning, `check` holds it against reports of `crore bench run`; all numbers are in [`crate::budget`].
+//! The machine's bounds are the doctor's.
+//!
+//! Exit codes: 0 it fits, or the reports agree; 1 a wall comes first, or a figure is off.
+
+mod check;
+mod predict;
+
+use crate::doctor::{self, Captured, Judgement, Machine, bytes, count};
+use crate::exit::Ending;
+use anyhow::{Context, anyhow};
+use bench::units::{parse_duration, parse_size};
+use predict::{Demand, Part, Prediction, Transport, total};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Flags of `plan`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Clients, each with one subscription (10M, 250k).
+    #[arg(long, value_name = "N", value_parser = doctor::connections, required_unless_present = "check")]
+    connections: Option<u64>,
+    /// Publications per second (168k).
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "0")]
+    rate: f64,
+    /// Clients that receive each of them; topics are as many as groups of that size.
+    #[arg(long, value_name = "N", value_parser = doctor::connections, default_value = "1")]
+    fan_out: u64,
+    /// Bytes of a message.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512")]
+    size: u64,
+    /// Bytes of a topic's name.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "16")]
+    topic_size: u64,
+    /// Over TLS.
+    #[arg(long)]
+    tls: bool,
+    /// How clients receive.
+    #[arg(long, value_enum, default_value_t = Transport::Ws)]
+    transport: Transport,
+    /// I/O threads; without it one for each core.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    io_threads: Option<u64>,
+    /// Connects per second while clients come.
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "5000")]
+    connect_rate: f64,
+    /// Pings to quiet clients (websocket.ping_interval); 0: none.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
+    ping_interval: Duration,
+    /// How long the log in memory keeps messages (log.age_max).
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "180s")]
+    age_max: Duration,
+    /// How much it keeps (log.bytes_max).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    bytes_max: u64,
+    /// Cores of the server; without it this machine's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    cores: Option<u64>,
+    /// Memory of the server (96GB); without it what this machine has available.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Bandwidth in each direction, in bits per second (25G); without it none is assumed to be missing.
+    #[arg(long, value_name = "BITS", value_parser = rate)]
+    bandwidth: Option<f64>,
+    /// A machine that `crore doctor --capture` wrote, instead of this one.
+    #[arg(long, value_name = "FILE")]
+    machine: Option<PathBuf>,
+    /// Hold the prediction against reports of `crore bench run` (report.json), instead.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "connections")]
+    check: Vec<PathBuf>,
+    /// With --check: how far off a figure may be, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "15")]
+    within: f64,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Something that ends growth.
+#[derive(Clone, PartialEq, Debug)]
+struct Wall {
+    name: String,
+    /// Connections of this kind that it allows.
+    connections: u64,
+}
+
+/// Plans, or checks.
+///
+/// # Errors
+/// It does not fit, or a figure is off; files that cannot be read.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let mut output = std::io::stdout().lock();
+    match arguments.check.is_empty() {
+        false => check_reports(arguments, &mut output),
+        true => plan(arguments, &mut output),
+    }
+}
+
+fn plan(arguments: &Arguments, output: &mut impl Write) -> Result<(), Ending> {
+    let machine = Machine::new(match &arguments.machine {
+        Some(file) => doctor::captured_in(file)?,
+        None => Captured::read(Path::new("/")),
+    });
+    let cores = arguments.cores.or(machine.cores()).unwrap_or(1);
+    let demand = demand(arguments, cores);
+    let prediction = Prediction::of(&demand);
+    let walls = walls(arguments, &machine, &demand, &prediction, cores);
+    let first = walls.iter().min_by_key(|wall| wall.connections);
+    if arguments.json {
+        writeln!(output, "{}", as_json(&demand, &prediction, &walls))?;
+    } else {
+        show(&demand, &prediction, &walls, cores, output)?;
+    }
+    match first.is_some_and(|wall| (wall.connections as f64) < demand.connections) {
+        true => Err(Ending::FailedAndTold),
+        false => Ok(()),
+    }
+}
+
+fn demand(arguments: &Arguments, cores: u64) -> Demand {
+    Demand {
+        connections: arguments.connections.unwrap_or(0) as f64,
+        rate: arguments.rate,
+        fan_out: arguments.fan_out as f64,
+        message_bytes: arguments.size as f64,
+        topic_bytes: arguments.topic_size as f64,
+        transport: arguments.transport,
+        has_tls: arguments.tls,
+        io_threads: arguments.io_threads.unwrap_or(cores) as f64,
+        cores: cores as f64,
+        connect_rate: arguments.connect_rate,
+        ping_interval_s: arguments.ping_interval.as_secs_f64(),
+        log_age_s: arguments.age_max.as_secs_f64(),
+        log_bytes_max: arguments.bytes_max as f64,
+        ring_bytes: RING_BYTES,
+    }
+}
+
+/// `limits.ring_bytes`.
+const RING_BYTES: f64 = (4 << 20) as f64;
+
+/// What stops this kind of load, each by itself, the rate growing with the connections.
+fn walls(
+    arguments: &Arguments,
+    machine: &Machine,
+    demand: &Demand,
+    prediction: &Prediction,
+    cores: u64,
+) -> Vec<Wall> {
+    let connections = demand.connections;
+    let mut walls = Vec::new();
+    let mut add = |name: &str, room: f64, needed: f64| {
+        if needed > 0.0 {
+            let share = (room / needed).max(0.0);
+            walls.push(Wall {
+                name: name.to_owned(),
+                connections: (connections * share).min(1e12) as u64,
+            });
+        }
+    };
+    let memory = arguments.memory.or_else(|| machine.memory("MemAvailable"));
+    // What does not grow with connections is there first.
+    let base = Prediction::of(&Demand {
+        connections: 0.0,
+        rate: 0.0,
+        ..*demand
+    });
+    let base = total(&base.user);
+    if let Some(memory) = memory {
+        let grows = total(&prediction.user) + total(&prediction.kernel) - base;
+        add("memory", memory as f64 - base, grows);
+    }
+    add("processors", cores as f64, total(&prediction.processor));
+    if let Some(bandwidth) = arguments.bandwidth {
+        add(
+            "bandwidth",
+            bandwidth,
+            prediction.in_bits.max(prediction.out_bits),
+        );
+    }
+    let judgement = Judgement::of(
+        machine,
+        Some(connections as u64),
+        Some(demand.io_threads as u64),
+    );
+    for finding in &judgement.findings {
+        // Memory was reckoned above, with what messages take.
+        let bound = finding.connections_max.filter(|_| finding.name != "memory");
+        if let Some(bound) = bound {
+            walls.push(Wall {
+                name: finding.name.to_owned(),
+                connections: bound,
+            });
+        }
+    }
+    walls.sort_by_key(|wall| wall.connections);
+    walls
+}
+
+fn show(
+    demand: &Demand,
+    prediction: &Prediction,
+    walls: &[Wall],
+    cores: u64,
+    output: &mut impl Write,
+) -> Result<(), Ending> {
+    let deliveries = demand.rate * demand.fan_out;
+    writeln!(
+        output,
+        "{} connections, {} publications and {} deliveries per second of {} bytes, {} I/O threads\n",
+        count(demand.connections as u64),
+        count(demand.rate.round() as u64),
+        count(deliveries.round() as u64),
+        demand.message_bytes,
+        demand.io_threads
+    )?;
+    let each = |parts: &[Part]| total(parts) / demand.connections.max(1.0);
+    for (name, parts) in [
+        ("user space", &prediction.user),
+        ("kernel", &prediction.kernel),
+    ] {
+        let (all, each) = (bytes(total(parts) as u64), each(parts));
+        writeln!(
+            output,
+            "{name:<16} {all:>12} {each:>10.0} B for each connection"
+        )?;
+        for part in parts.iter().filter(|part| part.amount >= 1.0) {
+            writeln!(
+                output,
+                "  {:<14} {:>12}",
+                part.name,
+                bytes(part.amount as u64)
+            )?;
+        }
+    }
+    let used = total(&prediction.processor);
+    writeln!(output, "{:<16} {used:>12.2} of {cores} cores", "processors")?;
+    for part in prediction
+        .processor
+        .iter()
+        .filter(|part| part.amount >= 0.0005)
+    {
+        writeln!(output, "  {:<14} {:>12.3}", part.name, part.amount)?;
+    }
+    let megabits = |bits: f64| bits / 1e6;
+    writeln!(
+        output,
+        "{:<16} {:>12.1} Mbit/s in",
+        "bandwidth",
+        megabits(prediction.in_bits)
+    )?;
+    writeln!(
+        output,
+        "{:<16} {:>12.1} Mbit/s out",
+        "",
+        megabits(prediction.out_bits)
+    )?;
+    let descriptors = count(prediction.descriptors as u64);
+    writeln!(output, "{:<16} {descriptors:>12}", "descriptors")?;
+    writeln!(output, "{:<16} {:>12.0}", "threads", prediction.threads)?;
+    writeln!(
+        output,
+        "{:<16} {:>12.1} s of one core for all to connect\n",
+        "connecting",
+        demand.connections * prediction.connect_us / 1e6
+    )?;
+    writeln!(
+        output,
+        "Walls, the first one first, in connections of this kind:"
+    )?;
+    for wall in walls {
+        let mark = match (wall.connections as f64) < demand.connections {
+            true => "limits",
+            false => "ok",
+        };
+        writeln!(
+            output,
+            "{mark:<7} {:<28} {:>16}",
+            wall.name,
+            count(wall.connections)
+        )?;
+    }
+    if let Some(first) = walls.first() {
+        let fits = first.connections as f64 >= demand.connections;
+        let verdict = match fits {
+            true => "It fits",
+            false => {
+                "It does not fit: `crore doctor --target-connections` says what to do about walls of the system"
+            }
+        };
+        writeln!(output, "\n{verdict}. The first wall is {}.", first.name)?;
+    }
+    Ok(())
+}
+
+fn as_json(demand: &Demand, prediction: &Prediction, walls: &[Wall]) -> Value {
+    let parts = |parts: &[Part]| -> Value {
+        let parts = parts
+            .iter()
+            .map(|part| (part.name.to_owned(), json!(part.amount)));
+        Value::Object(parts.collect())
+    };
+    let walls: Vec<Value> = walls
+        .iter()
+        .map(|wall| json!({"wall": wall.name, "connections": wall.connections}))
+        .collect();
+    json!({
+        "connections": demand.connections,
+        "publications_per_s": demand.rate,
+        "deliveries_per_s": demand.rate * demand.fan_out,
+        "user_bytes": total(&prediction.user),
+        "user": parts(&prediction.user),
+        "kernel_bytes": total(&prediction.kernel),
+        "kernel": parts(&prediction.kernel),
+        "processor_cores": total(&prediction.processor),
+        "processor": parts(&prediction.processor),
+        "in_bits_per_s": prediction.in_bits,
+        "out_bits_per_s": prediction.out_bits,
+        "descriptors": prediction.descriptors,
+        "threads": prediction.threads,
+        "connect_cpu_us": prediction.connect_us,
+        "walls": walls,
+    })
+}
+
+fn check_reports(arguments: &Arguments, output: &mut impl Write) -> Result<(), Ending> {
+    let defaults = demand(arguments, 1);
+    let mut is_off = false;
+    let mut all = Vec::new();
+    for file in &arguments.check {
+        let name = file.display();
+        let text = fs::read_to_string(file).with_context(|| format!("{name} cannot be read"))?;
+        let report: Value =
+            serde_json::from_str(&text).with_context(|| format!("{name} is not JSON"))?;
+        let checked =
+            check::check(&report, &defaults).map_err(|problem| anyhow!("{name}: {problem}"))?;
+        let connections = checked.demand.connections;
+        if !arguments.json {
+            writeln!(
+                output,
+                "{} with {} connections, {:.0} publications per second, {} cores ({name})",
+                checked.workload,
+                count(connections as u64),
+                checked.demand.rate,
+                checked.demand.cores
+            )?;
+        }
+        for row in &checked.rows {
+            let percent = row.error() * 100.0;
+            let is_row_off = percent.abs() > arguments.within;
+            is_off |= is_row_off;
+            if arguments.json {
+                all.push(json!({
+                    "report": name.to_string(),
+                    "workload": checked.workload,
+                    "connections": connections,
+                    "figure": row.name,
+                    "predicted": row.predicted,
+                    "measured": row.measured,
+                    "error_percent": percent,
+                    "is_within": !is_row_off,
+                }));
+            } else {
+                let mark = if is_row_off { "off" } else { "ok" };
+                writeln!(
+                    output,
+                    "{mark:<7} {:<34} predicted {:>10.3}  measured {:>10.3}  {percent:>+7.1} %",
+                    row.name, row.predicted, row.measured
+                )?;
+            }
+        }
+    }
+    if arguments.json {
+        writeln!(output, "{}", Value::Array(all))?;
+    }
+    match is_off {
+        true => Err(Ending::FailedAndTold),
+        false => Ok(()),
+    }
+}
+
+/// A number with an optional `k`, `M` or `G`.
+fn rate(text: &str) -> Result<f64, String> {
+    let plain = text.replace([',', '_'], "");
+    let (number, unit) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&plain[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&plain[..at], 1e6),
+        Some((at, 'g' | 'G')) => (&plain[..at], 1e9),
+        _ => (plain.as_str(), 1.0),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number * unit),
+        _ => Err("expected a number per second, such as 500, 168k or 1.5M".into()),
+    }
+}
