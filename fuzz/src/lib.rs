@@ -13,6 +13,7 @@ pub mod seeds;
 mod shard;
 mod store;
 mod ticket;
+mod tls;
 mod websocket;
 
 // The property tests of `wire` drive the decoders in the same way.
@@ -24,6 +25,7 @@ pub use native::{native_client_frame, native_server_frame};
 pub use shard::shard;
 pub use store::{store_index, store_segment};
 pub use ticket::ticket;
+pub use tls::tls_record;
 pub use websocket::{websocket_frame, websocket_handshake, websocket_message};
 
 /// A target: takes any bytes, panics when a promise is broken.
@@ -50,6 +52,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     store_index,
     store_segment,
     ticket,
+    tls_record,
 ];
 
 /// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.

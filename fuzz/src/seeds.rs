@@ -24,6 +24,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "store_index" => crate::store::template_bytes(true),
         "store_segment" => crate::store::template_bytes(false),
         "ticket" => tickets(),
+        "tls_record" => tls_records(),
         _ => Vec::new(),
     };
     let name = |at| format!("seed-{at:02}");
@@ -54,6 +55,34 @@ fn vectors(document: &str) -> Vec<Vec<u8>> {
             digits.chunks_exact(2).map(byte).collect()
         })
         .collect()
+}
+
+/// Data, alerts, key updates and tickets, for both versions and sides; behind them nothing, or what is no record.
+fn tls_records() -> Vec<Vec<u8>> {
+    let record = |kind: u8, text: &[u8]| {
+        let [high, low] = (text.len() as u16).to_be_bytes();
+        [&[kind, high, low], text].concat()
+    };
+    let records = [
+        record(23, b"hello"),
+        record(23, b""),
+        record(22, &[24, 0, 0, 1, 1]),
+        record(22, &[4, 0, 0, 2, 7, 7]),
+        record(22, &[1, 0, 0, 0]),
+        record(22, &[0, 0, 0, 0]),
+        record(21, &[1, 90]),
+        record(21, &[1, 0]),
+    ];
+    let mut seeds = Vec::new();
+    for first in 0..4 {
+        for (place, record) in records.iter().enumerate() {
+            let after = &records[(place + 1) % records.len()];
+            let raw: &[u8] = &[0xff, 23, 3, 3, 0, 20, 1, 2, 3];
+            let tail = if place % 2 == 0 { raw } else { &[] };
+            seeds.push(with_seed([&[first], &record[..], after, tail].concat()));
+        }
+    }
+    seeds
 }
 
 /// What is signed: nothing, and one subscription of each kind.

@@ -20,6 +20,8 @@ pub struct Server {
     pub process: Process,
     /// `127.0.0.1:PORT` of the clients' listener.
     pub clients: String,
+    /// `127.0.0.1:PORT` of the clients' listener with TLS; empty if there is none.
+    pub tls_clients: String,
     /// `127.0.0.1:PORT` of the operators' listener.
     pub operators: String,
     _place: Option<Place>,
@@ -138,14 +140,27 @@ impl Place {
         let clients = process.wait_for("address of clients", |line| {
             address(line, "listening clients http://")
         });
-        let operators = process.wait_for("address of operators", |line| {
-            address(line, "listening operators http://")
-        });
+        let mut tls_clients = String::new();
+        let mut operators = String::new();
+        while operators.is_empty() {
+            let (tls, other) = process.wait_for("address of operators", |line| {
+                match address(line, "listening clients with TLS https://") {
+                    Some(address) => Some((true, address)),
+                    None => Some((false, address(line, "listening operators http://")?)),
+                }
+            });
+            *(if tls {
+                &mut tls_clients
+            } else {
+                &mut operators
+            }) = other;
+        }
         process.wait_for("readiness", |line| (line == "ready").then_some(()));
         self.listen.clone_from(&clients);
         Server {
             process,
             clients,
+            tls_clients,
             operators,
             _place: None,
         }

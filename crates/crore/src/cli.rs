@@ -1,6 +1,8 @@
 //! The command line. Each command's arguments stand beside its code.
 
-use crate::commands::{bench, completion, config, demo, history, log, publish, serve, subscribe};
+use crate::commands::{
+    bench, completion, config, demo, history, log, publish, serve, subscribe, tls,
+};
 use crate::configuration::Sources;
 use crate::{doctor, plan};
 use clap::{Parser, Subcommand};
@@ -43,6 +45,8 @@ pub enum Command {
     Plan(plan::Arguments),
     /// Look into a durable log: is it whole, what is in it, how large is it.
     Log(log::Arguments),
+    /// Make a certificate to try TLS out.
+    Tls(tls::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
     /// Print the version, the commit and the compiler.
@@ -63,6 +67,15 @@ pub struct ConfigurationArguments {
     /// Address for operators: health, metrics, live page (listen.operators); may be repeated.
     #[arg(long, value_name = "IP:PORT")]
     pub admin_listen: Vec<String>,
+    /// Address for clients with TLS; may be repeated (tls.listen).
+    #[arg(long, value_name = "IP:PORT")]
+    pub tls_listen: Vec<String>,
+    /// Certificate of the TLS server, with its chain, in PEM (tls.certificate_file).
+    #[arg(long, value_name = "FILE")]
+    pub tls_certificate: Option<String>,
+    /// Private key of the TLS server, in PEM (tls.key_file).
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
     /// I/O threads (node.io_threads).
     #[arg(long, value_name = "N")]
     pub io_threads: Option<String>,
@@ -94,6 +107,20 @@ impl ConfigurationArguments {
         if !self.admin_listen.is_empty() {
             let addresses = self.admin_listen.join(",");
             flags.push(("--admin-listen", "listen.operators".into(), addresses));
+        }
+        if !self.tls_listen.is_empty() {
+            let addresses = self.tls_listen.join(",");
+            flags.push(("--tls-listen", "tls.listen".into(), addresses));
+        }
+        if let Some(file) = &self.tls_certificate {
+            flags.push((
+                "--tls-certificate",
+                "tls.certificate_file".into(),
+                file.clone(),
+            ));
+        }
+        if let Some(file) = &self.tls_key {
+            flags.push(("--tls-key", "tls.key_file".into(), file.clone()));
         }
         if let Some(threads) = &self.io_threads {
             flags.push(("--io-threads", "node.io_threads".into(), threads.clone()));

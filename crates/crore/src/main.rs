@@ -17,6 +17,7 @@ mod process;
 mod signals;
 mod terminal;
 mod ticket_keys;
+mod tls_files;
 
 use clap::Parser;
 use std::process::ExitCode;

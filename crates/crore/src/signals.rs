@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: blocked in all threads, and taken by one that waits for them. SIGXFSZ: blocked, and taken by nobody.
+//! SIGINT, SIGTERM and SIGHUP: blocked in all threads, and taken by one that waits for them. SIGXFSZ: blocked, and taken by nobody.
 //!
 //! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have descriptor tables of
 //! their own, in which the same number is somebody's connection.
@@ -6,13 +6,15 @@
 use nix::sys::signal::{SigSet, Signal as Number};
 use std::thread;
 
-/// A signal that asks the process to end.
+/// A signal that asks the process to end, or a node to read its files again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// Ctrl-C.
     Interrupt,
     /// What supervisors send.
     Terminate,
+    /// What asks a node to read its files again, and ends everything else.
+    Hangup,
 }
 
 impl Signal {
@@ -21,6 +23,7 @@ impl Signal {
         match self {
             Signal::Interrupt => 130,
             Signal::Terminate => 143,
+            Signal::Hangup => 129,
         }
     }
 }
@@ -44,6 +47,7 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
             match set().wait() {
                 Ok(Number::SIGINT) => handle(Signal::Interrupt),
                 Ok(Number::SIGTERM) => handle(Signal::Terminate),
+                Ok(Number::SIGHUP) => handle(Signal::Hangup),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -67,5 +71,6 @@ fn set() -> SigSet {
     let mut set = SigSet::empty();
     set.add(Number::SIGINT);
     set.add(Number::SIGTERM);
+    set.add(Number::SIGHUP);
     set
 }

@@ -16,4 +16,4 @@ mod running;
 mod vital;
 
 pub use log_thread::LogError;
-pub use running::{Node, NodeOptions, NodeStatistics, StartError, start};
+pub use running::{Node, NodeOptions, NodeStatistics, StartError, TlsOptions, start};

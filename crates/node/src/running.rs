@@ -12,10 +12,10 @@ use broker::edge::EdgeStatistics;
 use broker::home::{Home, HomeStatistics};
 use broker::now::Now;
 use broker::settings::{Durability, LogSettings, Settings};
-use net::Wake;
 use net::kernel::{
     Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free, nofile_limit, unshare_table,
 };
+use net::{Net, Wake};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -35,6 +35,8 @@ pub struct NodeOptions {
     pub settings: Settings,
     /// Where clients connect; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
+    /// Where clients connect with TLS, if there is any.
+    pub tls: Option<TlsOptions>,
     /// `SO_SNDBUF` of client sockets, in bytes.
     pub socket_send_bytes: usize,
     /// Connections that the kernel may hold before they are accepted, per thread.
@@ -45,6 +47,15 @@ pub struct NodeOptions {
     pub hash_seed: (u64, u64),
     /// Where logs on disk lie, each in a directory of its name; needed if there is one.
     pub data_dir: Option<PathBuf>,
+}
+
+/// Clients with TLS.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Where they connect; port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// What they are shown. Its owner may reload it while the node runs.
+    pub server: Arc<tls::Server>,
 }
 
 /// Why a node did not start.
@@ -81,6 +92,8 @@ pub struct NodeStatistics {
     pub home: HomeStatistics,
     /// Of the log threads.
     pub log: LogStatistics,
+    /// Of TLS, where there is any.
+    pub tls: tls::Statistics,
     /// Turns taken.
     pub turns: u64,
     /// Of these: turns of over ten milliseconds.
@@ -100,7 +113,11 @@ pub struct NodeStatistics {
 /// A node that accepts connections. Dropping it does not end it; [`Node::stop`] does.
 #[derive(Debug)]
 pub struct Node {
+    /// The plain ones first.
     addresses: Vec<SocketAddr>,
+    plain_count: usize,
+    /// Of the threads' TLS.
+    tls_counters: Vec<Arc<tls::Counters>>,
     notices: Vec<String>,
     shards: Shards,
     /// What shards were asked and have not answered, by their numbers.
@@ -133,11 +150,18 @@ Content-Type: application/problem+json\r\nContent-Length: 126\r\n\r\n\
 {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
 \"detail\":\"no room for connections\",\"code\":\"connections_full\"}";
 
+/// The same where TLS is spoken, before anything is: the alert `internal_error` (RFC 8446, 6.2).
+const TLS_REFUSAL: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+
 /// Binds, starts the I/O threads, and returns when all of them accept.
 ///
 /// # Errors
 /// [`StartError`]; nothing is left running then.
 pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
+    let plain_count = options.listen.len();
+    if let Some(tls) = &options.tls {
+        options.listen.extend_from_slice(&tls.listen);
+    }
     for &address in &options.listen {
         if address.port() != 0 {
             check_free(address).map_err(|error| StartError::Listen(address, error))?;
@@ -163,6 +187,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         settings: settings.clone(),
         keep,
         private_tables: options.private_tables,
+        plain_count,
+        tls: options.tls.map(|tls| tls.server),
         socket_send_bytes: options.socket_send_bytes,
         backlog_max: options.backlog_max,
         hash_seed: options.hash_seed,
@@ -171,6 +197,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let shared = Arc::new(shared);
     let mut node = Node {
         addresses: options.listen,
+        plain_count,
+        tls_counters: Vec::new(),
         notices: Vec::new(),
         shards: Shards(shards),
         shard_reports: (0..count).map(|_| Asked::default()).collect(),
@@ -229,6 +257,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         match is_ready.recv() {
             Ok(Ok(ready)) => {
                 node.addresses = ready.addresses;
+                node.tls_counters.extend(ready.tls_counters);
                 node.connections_max += u64::from(ready.connections_max);
                 refused_table = refused_table.or(ready.table_refused);
             }
@@ -250,9 +279,14 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
 }
 
 impl Node {
-    /// Where clients connect, with the ports that were taken.
+    /// Where clients connect without TLS, with the ports that were taken.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+        &self.addresses[..self.plain_count]
+    }
+
+    /// Where they connect with TLS.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.addresses[self.plain_count..]
     }
 
     /// What the operator should know about this start.
@@ -300,6 +334,9 @@ impl Node {
             connections_max: self.connections_max,
             ..NodeStatistics::default()
         };
+        for counters in &self.tls_counters {
+            total.tls += counters.statistics();
+        }
         let logs_count = self.logs.iter().flatten().count();
         let logs = log_thread::statistics(&self.logs, &self.log_reports, REPORT_TIMEOUT);
         total.silent_logs = (logs_count - logs.len()) as u16;
@@ -387,6 +424,9 @@ struct Shared {
     settings: Arc<Settings>,
     keep: Vec<RawFd>,
     private_tables: bool,
+    /// Listeners without TLS; they are the first.
+    plain_count: usize,
+    tls: Option<Arc<tls::Server>>,
     socket_send_bytes: usize,
     backlog_max: i32,
     hash_seed: (u64, u64),
@@ -409,6 +449,7 @@ struct Ready {
     addresses: Vec<SocketAddr>,
     connections_max: u32,
     table_refused: Option<String>,
+    tls_counters: Option<Arc<tls::Counters>>,
 }
 
 impl ThreadParts {
@@ -447,22 +488,59 @@ impl ThreadParts {
             }
         };
         let connections_max = kernel.connections_max();
-        let _ = ready.send(Ok(Ready {
-            addresses,
-            connections_max,
-            table_refused,
-        }));
-        let reactor = Reactor::new(ReactorParts {
-            net: kernel,
+        let as_ready = |tls_counters| {
+            Ok(Ready {
+                addresses,
+                connections_max,
+                table_refused,
+                tls_counters,
+            })
+        };
+        let turning = Turning {
             mailbox,
-            clock: SystemClock {
-                began: shared.began,
-            },
             id,
-            settings: shared.settings.clone(),
-            memory: Box::new(memory),
-            hash_seed: shared.hash_seed,
+            shared,
+            memory,
             home,
+        };
+        // Two kinds of reactors, so that a node without TLS has nothing of it.
+        match turning.shared.tls.clone() {
+            None => {
+                let _ = ready.send(as_ready(None));
+                turning.run(kernel)
+            }
+            Some(server) => {
+                let mut net = tls::Tls::new(kernel);
+                net.serve(turning.shared.plain_count as u8, &server);
+                let _ = ready.send(as_ready(Some(net.counters())));
+                turning.run(net)
+            }
+        }
+    }
+}
+
+/// What a thread's reactor is made from, whatever the network is.
+struct Turning {
+    mailbox: ThreadMailbox,
+    id: u16,
+    shared: Arc<Shared>,
+    memory: MemfdMemory,
+    home: Option<Home>,
+}
+
+impl Turning {
+    fn run(self, net: impl Net) -> io::Result<()> {
+        let reactor = Reactor::new(ReactorParts {
+            net,
+            mailbox: self.mailbox,
+            clock: SystemClock {
+                began: self.shared.began,
+            },
+            id: self.id,
+            settings: self.shared.settings.clone(),
+            memory: Box::new(self.memory),
+            hash_seed: self.shared.hash_seed,
+            home: self.home,
         });
         reactor.run()
     }
@@ -540,11 +618,15 @@ fn open_kernel(
     };
     let mut kernel = Kernel::new(options, waker, handover).map_err(StartError::System)?;
     let mut addresses = Vec::new();
-    for &address in listen {
+    for (place, &address) in listen.iter().enumerate() {
         let mut options = ListenOptions::new(address);
         options.backlog_max = shared.backlog_max;
         options.socket_send_bytes = Some(shared.socket_send_bytes);
-        options.refusal = REFUSAL;
+        options.refusal = if place < shared.plain_count {
+            REFUSAL
+        } else {
+            TLS_REFUSAL
+        };
         let (_, bound) = kernel
             .listen(&options)
             .map_err(|error| StartError::Listen(address, error))?;

@@ -4,6 +4,7 @@
 //! their difference at one moment.
 
 use super::exposition::Exposition;
+use super::tls_metrics;
 use crate::process;
 use crate::process::memory::{self, Rest};
 use broker::edge::EdgeStatistics;
@@ -25,6 +26,7 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     write_messages(&mut exposition, edge, home);
     write_topics(&mut exposition, home);
     write_disks(&mut exposition, statistics);
+    tls_metrics::write(&mut exposition, &statistics.tls);
     write_threads(&mut exposition, statistics);
     write_memory(
         &mut exposition,

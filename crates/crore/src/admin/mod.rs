@@ -6,6 +6,7 @@
 mod exposition;
 pub mod metrics;
 mod page;
+mod tls_metrics;
 
 use axum::Router;
 use axum::extract::{Request, State};

@@ -12,6 +12,7 @@ mod messages;
 pub mod publish;
 pub mod serve;
 pub mod subscribe;
+pub mod tls;
 mod version;
 
 use crate::cli::Command;
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Doctor(arguments) => crate::doctor::run(&arguments),
         Command::Plan(arguments) => crate::plan::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Tls(arguments) => tls::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),

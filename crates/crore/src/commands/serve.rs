@@ -1,7 +1,7 @@
 //! `crore serve`: a node with its operators' port, from start to drain.
 //!
 //! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when the node accepts.
-//! The first signal makes readiness fail, drains and ends; a second one ends at once.
+//! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the files of TLS again.
 
 use crate::admin::{self, About, Readiness};
 use crate::cli::ConfigurationArguments;
@@ -10,7 +10,7 @@ use crate::configuration::{self, Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
 use crate::signals::Signal;
-use crate::{process, signals, ticket_keys};
+use crate::{process, signals, ticket_keys, tls_files};
 use anyhow::Context;
 use net::kernel::{nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
@@ -62,6 +62,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     for address in &serving.addresses {
         log.announce("listening clients", &[("url", &http_url(*address))]);
     }
+    for address in &serving.tls_addresses {
+        let url = format!("https://{address}");
+        log.announce("listening clients with TLS", &[("url", &url)]);
+    }
     for address in &operator_addresses {
         log.announce("listening operators", &[("url", &http_url(*address))]);
     }
@@ -73,12 +77,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     process::notify_service_manager("READY=1");
     log.announce("ready", &[]);
 
-    let signal = signal.recv().context("the signal thread is gone")?;
+    let signal = loop {
+        match signal.recv().context("the signal thread is gone")? {
+            Signal::Hangup => tls_files::reload(serving.tls.as_deref(), &log),
+            signal => break signal,
+        }
+    };
     drain(serving, &configuration, &log, signal);
     match signal {
         // What a supervisor asked for was done.
         Signal::Terminate => Ok(()),
-        Signal::Interrupt => Err(Ending::Signal(signal)),
+        Signal::Interrupt | Signal::Hangup => Err(Ending::Signal(signal)),
     }
 }
 
@@ -88,6 +97,9 @@ struct Serving {
     connections_max: u64,
     is_draining: Arc<AtomicBool>,
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    /// What clients with TLS are shown.
+    tls: Option<Arc<tls::Server>>,
     notices: Vec<ticket_keys::Notice>,
 }
 
@@ -137,11 +149,17 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
         }
     }
     let mut notices = keys_of_tickets(configuration, &mut options);
+    let (tls, notice) = tls_files::load(configuration)?;
+    notices.extend(notice);
+    let server = tls.as_ref().map(|tls| Arc::clone(&tls.server));
+    options.tls = tls;
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
     notices.extend(of_node.map(|notice| (Level::Warn, notice)));
     Ok(Serving {
         addresses: node.addresses().to_vec(),
+        tls_addresses: node.tls_addresses().to_vec(),
+        tls: server,
         notices,
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
@@ -225,7 +243,7 @@ fn drain(serving: Serving, configuration: &Configuration, log: &Log, signal: Sig
 fn watch_signals(sender: mpsc::Sender<Signal>) {
     let mut count = 0_u32;
     signals::watch(move |signal| {
-        count += 1;
+        count += u32::from(signal != Signal::Hangup);
         if count > 1 || sender.send(signal).is_err() {
             std::process::exit(i32::from(signal.exit_code()));
         }

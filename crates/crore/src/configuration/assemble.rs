@@ -12,9 +12,12 @@ use node::NodeOptions;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tls::ServerSettings;
 
 /// `listen.open` without `listen.clients`: every IPv4 address of the machine.
 const OPEN_ADDRESS: &str = "0.0.0.0:8800";
+/// The same of `tls.listen`.
+const OPEN_TLS_ADDRESS: &str = "0.0.0.0:8843";
 
 /// Whether a text is a filter.
 pub fn filter_is_valid(text: &str) -> bool {
@@ -33,6 +36,8 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
     NodeOptions {
         settings: settings(configuration, threads as u16, homes as u16),
         listen: client_addresses(configuration),
+        // Its files are read by who starts the node.
+        tls: None,
         socket_send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
         backlog_max: number_u64(configuration, "listen.backlog") as i32,
         private_tables: configuration.is_on("node.private_tables"),
@@ -49,10 +54,29 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
 
 /// Where clients are served: with `listen.open` and no address given, everywhere.
 pub fn client_addresses(configuration: &Configuration) -> Vec<SocketAddr> {
-    let (value, origin) = configuration.get("listen.clients");
+    addresses(configuration, "listen.clients", OPEN_ADDRESS)
+}
+
+/// Where clients with TLS are served, if there are files for it; and what it is made from.
+pub fn tls_settings(configuration: &Configuration) -> Option<(Vec<SocketAddr>, ServerSettings)> {
+    let file = |key| match configuration.given(key) {
+        Some((Value::Text(path), _)) => Some(path.into()),
+        _ => None,
+    };
+    let settings = ServerSettings {
+        certificate_file: file("tls.certificate_file")?,
+        key_file: file("tls.key_file")?,
+        tls12: configuration.text("tls.version_min") == "1.2",
+    };
+    let listen = addresses(configuration, "tls.listen", OPEN_TLS_ADDRESS);
+    Some((listen, settings))
+}
+
+fn addresses(configuration: &Configuration, key: &str, open_address: &str) -> Vec<SocketAddr> {
+    let (value, origin) = configuration.get(key);
     match value {
         Value::Addresses(_) if *origin == Origin::Default && configuration.is_on("listen.open") => {
-            OPEN_ADDRESS.parse().into_iter().collect()
+            open_address.parse().into_iter().collect()
         }
         Value::Addresses(addresses) => addresses.clone(),
         _ => Vec::new(),

@@ -119,6 +119,10 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
         Some(value) => _ = writeln!(text, "# {name} = {value}"),
         // Without a default an example stands there.
         None if name == "data_dir" => _ = writeln!(text, "# {name} = \"/var/lib/crore\""),
+        None if name == "certificate_file" => {
+            _ = writeln!(text, "# {name} = \"/etc/crore/cert.pem\"")
+        }
+        None if name == "key_file" => _ = writeln!(text, "# {name} = \"/etc/crore/key.pem\""),
         None if name == "filter" => _ = writeln!(text, "# {name} = \"prices/#\""),
         None => _ = writeln!(text, "# {name} = \"memory\""),
     }

@@ -67,6 +67,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "Addresses, and what the kernel is asked for each connection.",
     ),
     (
+        "tls",
+        "TLS for clients, beside the plain addresses. On when a certificate is given. SIGHUP reads certificate and key again.",
+    ),
+    (
         "logging",
         "What the node says about itself on standard output. Never payloads.",
     ),
@@ -214,6 +218,30 @@ pub const OPTIONS: &[OptionSpec] = &[
         size(4 * KIB, 16 * MIB),
         "32KiB",
         "The kernel's send buffer for each connection. Without this bound it keeps megabytes for every client that does not read.",
+    ),
+    option(
+        "tls.listen",
+        Kind::Addresses,
+        "127.0.0.1:8843",
+        "Addresses for clients that speak TLS (https, wss). Anything but loopback needs listen.open, with which it is 0.0.0.0:8843 where it is not given.",
+    ),
+    option(
+        "tls.certificate_file",
+        Kind::Text { bytes_max: 4_096 },
+        "",
+        "The certificate in PEM, followed by those between it and the root. `crore tls self-signed` makes one to try.",
+    ),
+    option(
+        "tls.key_file",
+        Kind::Text { bytes_max: 4_096 },
+        "",
+        "The certificate's private key in PEM, without a passphrase.",
+    ),
+    option(
+        "tls.version_min",
+        Kind::Choice(&["1.2", "1.3"]),
+        "1.2",
+        "The oldest version of TLS that a client may speak.",
     ),
     option(
         "logging.format",
@@ -566,7 +594,12 @@ mod tests {
                 spec.key
             );
             let has_default = spec.default_value().is_some();
-            assert!(has_default || spec.key == "node.data_dir", "{}", spec.key);
+            let needs_none = ["node.data_dir", "tls.certificate_file", "tls.key_file"];
+            assert!(
+                has_default || needs_none.contains(&spec.key),
+                "{}",
+                spec.key
+            );
             keys.push(spec.key);
         }
         for spec in OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS) {

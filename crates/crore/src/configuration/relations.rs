@@ -59,6 +59,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     }
     check_threads(configuration, faults);
     check_listeners(configuration, faults);
+    check_tls(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
 }
@@ -83,26 +84,59 @@ fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
 
 fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
     let (_, origin) = configuration.get("listen.clients");
-    let clients = configuration.addresses("listen.clients");
-    if clients.is_empty() {
+    let has_tls = configuration.given("tls.certificate_file").is_some();
+    if configuration.addresses("listen.clients").is_empty() && !has_tls {
         faults.push(Fault {
             origin: origin.clone(),
             key: "listen.clients".into(),
             problem: "there is no address for clients".into(),
-            expected: "at least one address".into(),
+            expected: "at least one address, or TLS (tls.certificate_file)".into(),
         });
     }
     if configuration.is_on("listen.open") {
         return;
     }
-    for address in clients.iter().filter(|address| !address.ip().is_loopback()) {
+    for key in ["listen.clients", "tls.listen"] {
+        let (_, origin) = configuration.get(key);
+        let addresses = configuration.addresses(key).iter();
+        for address in addresses.filter(|address| !address.ip().is_loopback()) {
+            faults.push(Fault {
+                origin: origin.clone(),
+                key: key.into(),
+                problem: format!(
+                    "{address} can be reached from outside, and there is no entitlement: whoever can connect could publish and read everything"
+                ),
+                expected: "a loopback address, or --open (listen.open = true) to say that this is meant".into(),
+            });
+        }
+    }
+}
+
+/// Certificate and key come together, and addresses with them.
+fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let pair = ["tls.certificate_file", "tls.key_file"];
+    let mut fault = |given: &str, missing: &str| {
+        if let Some((_, origin)) = configuration.values.get(given)
+            && *origin != Origin::Default
+            && configuration.given(missing).is_none()
+        {
+            faults.push(Fault {
+                origin: origin.clone(),
+                key: given.into(),
+                problem: format!("{missing} is not given"),
+                expected: "certificate and key, both".into(),
+            });
+        }
+    };
+    fault(pair[0], pair[1]);
+    fault(pair[1], pair[0]);
+    fault("tls.listen", pair[0]);
+    if configuration.given(pair[0]).is_some() && configuration.addresses("tls.listen").is_empty() {
         faults.push(Fault {
-            origin: origin.clone(),
-            key: "listen.clients".into(),
-            problem: format!(
-                "{address} can be reached from outside, and there is no entitlement: whoever can connect could publish and read everything"
-            ),
-            expected: "a loopback address, or --open (listen.open = true) to say that this is meant".into(),
+            origin: configuration.get("tls.listen").1.clone(),
+            key: "tls.listen".into(),
+            problem: "there is no address for clients with TLS".into(),
+            expected: "at least one address".into(),
         });
     }
 }

@@ -13,9 +13,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("broker", &["stdx", "wire", "log"]),
     ("disk", &["stdx", "log"]),
     ("net", &["stdx"]),
-    ("node", &["stdx", "wire", "log", "disk", "broker", "net"]),
-    ("client", &["stdx", "wire", "net"]),
-    ("bench", &["stdx", "wire", "log", "disk", "net", "client"]),
+    ("tls", &["stdx", "net"]),
+    (
+        "node",
+        &["stdx", "wire", "log", "disk", "broker", "net", "tls"],
+    ),
+    ("client", &["stdx", "wire", "net", "tls"]),
+    (
+        "bench",
+        &["stdx", "wire", "log", "disk", "net", "tls", "client"],
+    ),
     (
         "sim",
         &["stdx", "wire", "log", "broker", "net", "node", "client"],
@@ -23,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "crore",
         &[
-            "stdx", "wire", "log", "disk", "broker", "net", "node", "client", "bench",
+            "stdx", "wire", "log", "disk", "broker", "net", "tls", "node", "client", "bench",
         ],
     ),
     ("xtask", &[]),

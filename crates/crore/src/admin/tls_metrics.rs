@@ -1,0 +1,61 @@
+//! What `/metrics` says of TLS: handshakes and how they ended, connections by version, and bytes.
+
+use super::exposition::Exposition;
+use tls::Statistics;
+
+/// Families of TLS. They stand there without TLS too, as zeros, so that dashboards need no special case.
+pub fn write(exposition: &mut Exposition, tls: &Statistics) {
+    exposition.counters(
+        "crore_tls_handshakes_total",
+        "TLS handshakes that were completed: full, or resumed with a ticket.",
+        "kind",
+        &[
+            ("full", tls.handshakes_full),
+            ("resumed", tls.handshakes_resumed),
+        ],
+    );
+    exposition.counters(
+        "crore_tls_handshakes_failed_total",
+        "TLS handshakes that failed: plain HTTP came, nothing in common, an alert of the client, nothing that can be read, or the client went away.",
+        "reason",
+        &[
+            ("plain_http", tls.failed_plain_http),
+            ("no_agreement", tls.failed_no_agreement),
+            ("refused_by_client", tls.failed_refused_by_peer),
+            ("malformed", tls.failed_malformed),
+            ("gone", tls.failed_gone),
+        ],
+    );
+    exposition.gauge(
+        "crore_tls_handshaking",
+        "Connections within, or before, their TLS handshake.",
+        tls.handshaking,
+    );
+    exposition.gauges(
+        "crore_tls_connections",
+        "Established TLS connections, by version.",
+        "version",
+        &[("1.2", tls.open_tls12), ("1.3", tls.open_tls13)],
+    );
+    exposition.counter(
+        "crore_tls_faults_total",
+        "Established TLS connections that were ended for a fault of the client's records, or by its alert.",
+        tls.faults,
+    );
+    exposition.counter(
+        "crore_tls_truncated_total",
+        "TLS connections whose client ended them without a close_notify.",
+        tls.truncated,
+    );
+    exposition.counter(
+        "crore_tls_key_updates_total",
+        "Key updates of TLS 1.3 that the node has sent.",
+        tls.key_updates,
+    );
+    exposition.gauges(
+        "crore_tls_bytes",
+        "Memory of TLS: keys of established connections and the states of handshakes, without what the library allocates behind those; buffers of unfinished records and of what sockets did not take.",
+        "part",
+        &[("state", tls.state_bytes), ("buffers", tls.buffer_bytes)],
+    );
+}

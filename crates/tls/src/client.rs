@@ -1,0 +1,288 @@
+//! What a client trusts, and the tickets that it comes back with.
+//!
+//! Place: made once from the options, shared by all connections and threads of the process. One lock, taken for a moment
+//! by a handshake that takes or gets a ticket. Invariant: a ticket is used once.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls12Resumption,
+    Tls13ClientSessionValue,
+};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme,
+};
+
+use crate::LoadError;
+use crate::handshake::{Captured, Handshake};
+use crate::server::{ALPN, certificates};
+
+/// Tickets that a process keeps; each is about a kilobyte.
+const TICKETS_MAX: usize = 100_000;
+/// Where systems keep the certificates that they trust, as one file.
+const SYSTEM_FILES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+];
+/// Names another such file, as with other programs.
+const SYSTEM_VARIABLE: &str = "SSL_CERT_FILE";
+
+/// Whom a client believes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Roots {
+    /// Those of the system: the file that `SSL_CERT_FILE` names, or the usual one.
+    #[default]
+    System,
+    /// The certificates of this PEM file, and no others.
+    File(PathBuf),
+    /// Anybody: the connection is secret, but not known to end where it should.
+    Insecure,
+}
+
+/// What a client is made from.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSettings {
+    /// Whom to believe.
+    pub roots: Roots,
+    /// Whether to come back with tickets.
+    pub resume: bool,
+    /// Speak nothing newer than TLS 1.2.
+    pub tls12_only: bool,
+}
+
+impl Roots {
+    /// What `--ca FILE` and `--insecure` say.
+    pub fn of_flags(ca: Option<&Path>, insecure: bool) -> Roots {
+        match ca {
+            _ if insecure => Roots::Insecure,
+            Some(file) => Roots::File(file.to_owned()),
+            None => Roots::System,
+        }
+    }
+}
+
+impl ClientSettings {
+    /// Whether anything was said about whom to believe.
+    pub fn is_given(&self) -> bool {
+        self.roots != Roots::System
+    }
+}
+
+/// A client's side of TLS.
+#[derive(Clone)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+    resumes: bool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Client")
+            .field("resumes", &self.resumes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Reads the roots.
+    ///
+    /// # Errors
+    /// The file that is not as it should be.
+    pub fn load(settings: &ClientSettings) -> Result<Client, LoadError> {
+        let provider = Arc::new(default_provider());
+        let versions: &[_] = if settings.tls12_only {
+            &[&TLS12]
+        } else {
+            &[&TLS13, &TLS12]
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .map_err(|error| LoadError {
+                file: PathBuf::new(),
+                problem: error.to_string(),
+                expected: "a configuration that the TLS library takes",
+            })?;
+        let mut config = match &settings.roots {
+            Roots::Insecure => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                .with_no_client_auth(),
+            Roots::File(file) => builder
+                .with_root_certificates(roots(file)?)
+                .with_no_client_auth(),
+            Roots::System => builder
+                .with_root_certificates(roots(&system_file()?)?)
+                .with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.enable_secret_extraction = true;
+        config.key_log = Arc::new(Captured);
+        config.resumption = if settings.resume {
+            Resumption::store(Arc::new(Tickets::default()))
+                .tls12_resumption(Tls12Resumption::SessionIdOrTickets)
+        } else {
+            Resumption::disabled()
+        };
+        Ok(Client {
+            config: Arc::new(config),
+            resumes: settings.resume,
+        })
+    }
+
+    pub(crate) fn handshake(&self, name: ServerName<'static>) -> Result<Handshake, Error> {
+        Handshake::client(Arc::clone(&self.config), name, self.resumes)
+    }
+}
+
+fn system_file() -> Result<PathBuf, LoadError> {
+    if let Some(file) = std::env::var_os(SYSTEM_VARIABLE) {
+        return Ok(file.into());
+    }
+    let found = SYSTEM_FILES
+        .iter()
+        .map(Path::new)
+        .find(|file| file.exists());
+    found.map(Path::to_owned).ok_or_else(|| LoadError {
+        file: SYSTEM_FILES[0].into(),
+        problem: "this system has no file of trusted certificates where they usually are".into(),
+        expected: "such a file, named by --ca or by the variable SSL_CERT_FILE",
+    })
+}
+
+/// The certificates of a file that can be roots, at least one.
+fn roots(file: &Path) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    // Of a system's hundreds some may be odd.
+    let (added, _) = roots.add_parsable_certificates(certificates(file)?);
+    if added == 0 {
+        return Err(LoadError {
+            file: file.to_owned(),
+            problem: "none of its certificates can be read".into(),
+            expected: "certificates to trust, in PEM",
+        });
+    }
+    Ok(roots)
+}
+
+/// Believes every certificate; still checks that the server has its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Tickets of any number of connections to the same few servers; rustls's own store keeps eight for a server.
+#[derive(Default)]
+struct Tickets(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    group: Option<NamedGroup>,
+    tls12: VecDeque<(ServerName<'static>, Tls12ClientSessionValue)>,
+    tls13: VecDeque<(ServerName<'static>, Tls13ClientSessionValue)>,
+}
+
+/// Sessions of TLS 1.2 may be used many times: one for each server.
+const TLS12_SESSIONS_MAX: usize = 16;
+
+impl Tickets {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Tickets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} tickets", self.kept().tls13.len())
+    }
+}
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _name: ServerName<'static>, group: NamedGroup) {
+        self.kept().group = Some(group);
+    }
+
+    fn kx_hint(&self, _name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.kept().group
+    }
+
+    fn set_tls12_session(&self, name: ServerName<'static>, value: Tls12ClientSessionValue) {
+        let kept = &mut self.kept().tls12;
+        kept.retain(|(of, _)| *of != name);
+        if kept.len() == TLS12_SESSIONS_MAX {
+            kept.pop_front();
+        }
+        kept.push_back((name, value));
+    }
+
+    fn tls12_session(&self, name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        let kept = self.kept();
+        let found = kept.tls12.iter().find(|(of, _)| of == name);
+        found.map(|(_, value)| value.clone())
+    }
+
+    fn remove_tls12_session(&self, name: &ServerName<'static>) {
+        self.kept().tls12.retain(|(of, _)| of != name);
+    }
+
+    fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let kept = &mut self.kept().tls13;
+        if kept.len() == TICKETS_MAX {
+            kept.pop_front();
+        }
+        kept.push_back((name, value));
+    }
+
+    fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let kept = &mut self.kept().tls13;
+        // The newest; with one server it is the last.
+        let place = kept.iter().rposition(|(of, _)| of == name)?;
+        kept.remove(place).map(|(_, value)| value)
+    }
+}

@@ -1,0 +1,402 @@
+//! TLS as a [`net::Net`] over another: who is above it sees plain connections and byte streams, who is below records.
+//!
+//! First and last step of a message's path, between `net` and the reactor. [`Tls`] keeps all rules of [`net`]; beyond
+//! them:
+//!
+//! - **Which connections.** Those of the listeners from [`Tls::serve`]'s on, and those that [`Tls::start`] was called
+//!   for. Any other passes through; where there is TLS at all it costs four bytes.
+//! - **A server's `Accepted`** is told when the socket is accepted, so that deadlines of whoever is above cover the
+//!   handshake; until it is done, reads answer `Blocked`, and a write fails: it can only be the answer to who was too slow. **A client's `Connected`** is told when the
+//!   handshake is done. A handshake that fails is a `Closed` with `InvalidData`.
+//! - **The end of the peer's stream** is its `close_notify`. An end without one may be an attacker's cut: it is
+//!   [`net::Read::Failed`] with `UnexpectedEof`.
+//! - **What is kept**: of an idle connection its keys; else the unfinished record of the peer, and of ours what the
+//!   socket did not take, at most one record. What was sealed and not begun to be sent is thrown away and sealed again.
+//! - **Handshakes** are done in order, at most [`HANDSHAKES_TURN_MAX`] steps in one poll, so that a storm of them delays
+//!   live connections by so much and no more.
+//!
+//! The handshake is rustls's; the record layer after it is ours (`record`), because it is small and keeps nothing.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use net::{Close, Conn, Event, Net, Read, Write};
+use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
+use stdx::memory::{Component, Components, vector_bytes};
+use stdx::slab::Slab;
+
+mod alert;
+mod client;
+mod connection;
+mod counters;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod handshake;
+mod handshaking;
+mod keys;
+mod reading;
+mod record;
+mod self_signed;
+mod server;
+mod writing;
+mod x509;
+
+pub use alert::Fault;
+pub use client::{Client, ClientSettings, Roots};
+pub use counters::{Counters, Statistics};
+pub use self_signed::{SelfSigned, self_signed};
+pub use server::{Loaded, Server, ServerSettings};
+
+use connection::{Connection, Flags, State};
+use counters::{add, subtract};
+use reading::INCOMING_BYTES;
+
+/// Steps of handshakes in one poll; a full handshake takes two.
+pub const HANDSHAKES_TURN_MAX: usize = 16;
+/// Closed connections whose last record still goes out; when there are more, the oldest is cut short.
+const ENDING_MAX: usize = 256;
+/// How long such a record may take.
+const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
+/// A connection without TLS, in [`Tls::places`].
+const PLAIN: u32 = 0;
+
+/// Why files of certificates or keys cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoadError {
+    /// The file.
+    pub file: std::path::PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What should be there.
+    pub expected: &'static str,
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LoadError {
+            file,
+            problem,
+            expected,
+        } = self;
+        write!(
+            formatter,
+            "{}: {problem}; expected {expected}",
+            file.display()
+        )
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// TLS over `N`. The module's introduction holds the rules.
+pub struct Tls<N> {
+    net: N,
+    accepts: Option<Accepts>,
+    /// By a connection's index: 1 and its place in `connections`, or [`PLAIN`].
+    places: Vec<u32>,
+    connections: Slab<Connection>,
+    /// What `net` has just reported.
+    events: Vec<Event>,
+    /// Short reads that left something to read.
+    again: Vec<Conn>,
+    /// Handshakes that have something to do.
+    handshakes: VecDeque<Conn>,
+    /// Closed connections with a record on its way.
+    ending: VecDeque<(Instant, Conn)>,
+    /// Records that are being opened. Allocated with the first, and touched as far as it was ever filled.
+    incoming: Vec<u8>,
+    incoming_filled: usize,
+    /// Records that are being sealed.
+    sealed: Vec<u8>,
+    counters: Arc<Counters>,
+    /// Why the last handshake of a client failed.
+    failure: Option<(Conn, String)>,
+    /// Records that one key may seal; smaller only in tests.
+    records_max: u64,
+}
+
+struct Accepts {
+    listener: u8,
+    config: Arc<ServerConfig>,
+}
+
+impl<N: Net> Tls<N> {
+    /// Over `net`, of which no connection is known yet.
+    pub fn new(net: N) -> Tls<N> {
+        Tls {
+            net,
+            accepts: None,
+            places: Vec::new(),
+            connections: Slab::new(),
+            events: Vec::new(),
+            again: Vec::new(),
+            handshakes: VecDeque::new(),
+            ending: VecDeque::new(),
+            incoming: Vec::new(),
+            incoming_filled: 0,
+            sealed: Vec::new(),
+            counters: Arc::default(),
+            failure: None,
+            records_max: u64::MAX,
+        }
+    }
+
+    /// Serves TLS on the listeners from this number on.
+    pub fn serve(&mut self, listener: u8, server: &Server) {
+        self.accepts = Some(Accepts {
+            listener,
+            config: server.config(),
+        });
+    }
+
+    /// Makes a connection that was just begun one of TLS: a client's, to the server of this
+    /// name or IP address.
+    ///
+    /// # Errors
+    /// No name, or the library cannot make a handshake of this configuration.
+    pub fn start(&mut self, conn: Conn, client: &Client, host: &str) -> Result<(), rustls::Error> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| rustls::Error::General(format!("`{host}` is no name of a server")))?;
+        let handshake = client.handshake(name)?;
+        self.insert(conn, State::Handshake(Box::new(handshake)), Flags::CLIENT);
+        Ok(())
+    }
+
+    /// Why the last handshake of a client failed, if it was this one's.
+    pub fn take_failure(&mut self, conn: Conn) -> Option<String> {
+        let (_, failure) = self.failure.take_if(|(failed, _)| *failed == conn)?;
+        Some(failure)
+    }
+
+    /// What happens on this thread, to be read on others.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// The network below, for its owner's own calls.
+    pub fn net(&self) -> &N {
+        &self.net
+    }
+
+    /// The same, to change it. Reading, writing and closing connections is for [`Tls`] alone.
+    pub fn net_mut(&mut self) -> &mut N {
+        &mut self.net
+    }
+
+    /// Announces new keys after so many records, at least 8; the algorithms' own limits hold anyway.
+    #[doc(hidden)]
+    pub fn update_keys_after(&mut self, records_max: u64) {
+        self.records_max = records_max.max(8);
+    }
+
+    /// Lends the memory for records that are being opened.
+    fn take_incoming(&mut self) -> Vec<u8> {
+        if self.incoming.is_empty() {
+            // Zeroed by the system, page by page as it is used.
+            self.incoming = vec![0; INCOMING_BYTES];
+        }
+        std::mem::take(&mut self.incoming)
+    }
+
+    fn give_incoming(&mut self, incoming: Vec<u8>, filled: usize) {
+        self.incoming = incoming;
+        self.incoming_filled = self.incoming_filled.max(filled);
+    }
+
+    fn place(&self, conn: Conn) -> Option<u32> {
+        let place = self.places.get(conn.index as usize)?.checked_sub(1)?;
+        (self.connections.get(place)?.conn == conn).then_some(place)
+    }
+
+    fn insert(&mut self, conn: Conn, state: State, flags: Flags) {
+        let index = conn.index as usize;
+        if index >= self.places.len() {
+            self.places.resize(index + 1, PLAIN);
+        }
+        add(&self.counters.handshaking, 1);
+        let connection = Connection::new(conn, state, flags);
+        add(&self.counters.state_bytes, connection.state_bytes());
+        add(&self.counters.buffer_bytes, connection.buffer_bytes());
+        self.places[index] = 1 + self.connections.insert(connection);
+    }
+
+    /// Forgets the connection; what it was is wiped.
+    fn remove(&mut self, place: u32) {
+        let Some(connection) = self.connections.remove(place) else {
+            return;
+        };
+        self.places[connection.conn.index as usize] = PLAIN;
+        subtract(connection.gauge(&self.counters), 1);
+        subtract(&self.counters.state_bytes, connection.state_bytes());
+        subtract(&self.counters.buffer_bytes, connection.buffer_bytes());
+    }
+
+    /// Puts a state in for another, which it gives, and keeps the account of memory.
+    fn put(&mut self, place: u32, state: State) -> State {
+        let connection = &mut self.connections[place];
+        subtract(connection.gauge(&self.counters), 1);
+        let before = (connection.state_bytes(), connection.buffer_bytes());
+        let former = std::mem::replace(&mut connection.state, state);
+        add(connection.gauge(&self.counters), 1);
+        add(&self.counters.state_bytes, connection.state_bytes());
+        add(&self.counters.buffer_bytes, connection.buffer_bytes());
+        subtract(&self.counters.state_bytes, before.0);
+        subtract(&self.counters.buffer_bytes, before.1);
+        former
+    }
+
+    fn translate(&mut self, event: Event, events: &mut Vec<Event>) {
+        match event {
+            Event::Accepted { conn, listener, .. } => {
+                if let Some(accepts) = &self.accepts
+                    && listener >= accepts.listener
+                {
+                    self.insert(conn, State::Fresh, Flags::default());
+                }
+                events.push(event);
+            }
+            Event::Connected(conn) => match self.place(conn) {
+                Some(place) => self.queue(place),
+                None => events.push(event),
+            },
+            Event::Readable(conn) => match self.place(conn) {
+                Some(place) => self.readable(place, events),
+                None => events.push(event),
+            },
+            Event::Writable(conn) => match self.place(conn) {
+                Some(place) => self.writable(place, events),
+                None => events.push(event),
+            },
+            Event::Closed { conn, .. } => {
+                let Some(place) = self.place(conn) else {
+                    return events.push(event);
+                };
+                let connection = &self.connections[place];
+                let is_told = !connection.flags.has(Flags::CLOSED);
+                if connection.is_handshaking() {
+                    add(&self.counters.failed_gone, 1);
+                }
+                self.remove(place);
+                if is_told {
+                    events.push(event);
+                }
+            }
+            Event::Woken => events.push(event),
+        }
+    }
+
+    fn readable(&mut self, place: u32, events: &mut Vec<Event>) {
+        let connection = &mut self.connections[place];
+        connection.flags.set(Flags::NET_READY);
+        if connection.is_handshaking() {
+            self.queue(place);
+        } else {
+            tell_readable(connection, events);
+        }
+    }
+
+    /// How long the network may wait: there may be work of our own.
+    fn wait_time(&self, timeout: Option<Duration>) -> Option<Duration> {
+        if !self.again.is_empty() || !self.handshakes.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        match self.ending.front() {
+            None => timeout,
+            Some((at, _)) => {
+                let until = at.saturating_duration_since(Instant::now());
+                Some(timeout.map_or(until, |timeout| timeout.min(until)))
+            }
+        }
+    }
+}
+
+/// Says that there is something to read, unless it was said or nobody wants to hear it.
+fn tell_readable(connection: &mut Connection, events: &mut Vec<Event>) {
+    let silent = Flags::READ_TOLD | Flags::CLOSED | Flags::FAILED;
+    if !connection.flags.has_any(silent) {
+        connection.flags.set(Flags::READ_TOLD);
+        events.push(Event::Readable(connection.conn));
+    }
+}
+
+impl<N: Net> Net for Tls<N> {
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let wait = self.wait_time(timeout);
+        let mut reported = std::mem::take(&mut self.events);
+        let polled = self.net.poll(wait, &mut reported);
+        for conn in std::mem::take(&mut self.again) {
+            if let Some(place) = self.place(conn) {
+                let connection = &mut self.connections[place];
+                connection.flags.clear(Flags::AGAIN);
+                tell_readable(connection, events);
+            }
+        }
+        for event in reported.drain(..) {
+            self.translate(event, events);
+        }
+        self.events = reported;
+        polled?;
+        self.sweep_ending();
+        self.handshake_turn(events);
+        Ok(())
+    }
+
+    fn read(&mut self, conn: Conn, buffer: &mut [u8]) -> Read {
+        match self.place(conn) {
+            None => self.net.read(conn, buffer),
+            Some(place) => self.read_records(place, buffer),
+        }
+    }
+
+    fn write(&mut self, conn: Conn, parts: &[IoSlice<'_>]) -> Write {
+        match self.place(conn) {
+            None => self.net.write(conn, parts),
+            Some(place) => self.write_records(place, parts),
+        }
+    }
+
+    fn shutdown_write(&mut self, conn: Conn) {
+        match self.place(conn) {
+            None => self.net.shutdown_write(conn),
+            Some(place) => self.end_stream(place),
+        }
+    }
+
+    fn close(&mut self, conn: Conn, how: Close) {
+        match self.place(conn) {
+            None => self.net.close(conn, how),
+            Some(place) => self.end_connection(place, how),
+        }
+    }
+
+    fn memory(&self, memory: &mut Components) {
+        self.net.memory(memory);
+        let Statistics {
+            state_bytes,
+            buffer_bytes,
+            ..
+        } = self.counters.statistics();
+        let slots = self.connections.len() * Slab::<Connection>::ENTRY_BYTES;
+        let bytes = (state_bytes + buffer_bytes) as usize - slots.min(state_bytes as usize)
+            + self.connections.allocated_bytes()
+            + vector_bytes::<u32>(self.places.len())
+            + vector_bytes::<Event>(self.events.capacity())
+            + vector_bytes::<Conn>(self.again.capacity() + self.handshakes.capacity())
+            + self.incoming_filled
+            + self.sealed.capacity();
+        memory.add(Component::Tls, bytes);
+    }
+
+    fn pause_accepting(&mut self) {
+        self.net.pause_accepting();
+    }
+
+    fn resume_accepting(&mut self) {
+        self.net.resume_accepting();
+    }
+}

@@ -1,0 +1,197 @@
+//! What a server shows: its certificates from files, replaced while it runs, and tickets that need no memory.
+//!
+//! Place: made at the start, shared by all I/O threads. One lock, taken for a moment by each full handshake and by a
+//! reload, never by an established connection. Invariant: a reload that fails changes nothing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{Error, InconsistentKeys, ServerConfig};
+
+use crate::LoadError;
+use crate::handshake::Captured;
+use crate::x509;
+
+/// The one application protocol (RFC 7301): WebSocket begins with it too.
+pub(crate) const ALPN: &[u8] = b"http/1.1";
+
+/// What a server is made from.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// PEM: the server's certificate, then those between it and the root.
+    pub certificate_file: PathBuf,
+    /// PEM: the private key of the first certificate.
+    pub key_file: PathBuf,
+    /// Whether clients may come with TLS 1.2.
+    pub tls12: bool,
+}
+
+/// A server's side of TLS: configuration, certificates and the keys of tickets.
+pub struct Server {
+    settings: ServerSettings,
+    config: Arc<ServerConfig>,
+    certificates: Arc<Certificates>,
+}
+
+/// What was loaded, for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loaded {
+    /// The first certificate's subject, or what can be read of it.
+    pub subject: String,
+    /// When it ends, in RFC 3339; empty if that cannot be read.
+    pub not_after: String,
+    /// Certificates in the file.
+    pub chain_len: usize,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Server")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Reads the files and makes the keys of tickets.
+    ///
+    /// # Errors
+    /// The file that is not as it should be.
+    pub fn load(settings: ServerSettings) -> Result<(Server, Loaded), LoadError> {
+        let (key, loaded) = load(&settings)?;
+        let certificates = Arc::new(Certificates(RwLock::new(Arc::new(key))));
+        let of_library = |error: Error| LoadError {
+            file: settings.certificate_file.clone(),
+            problem: error.to_string(),
+            expected: "a configuration that the TLS library takes",
+        };
+        let versions: &[_] = if settings.tls12 {
+            &[&TLS13, &TLS12]
+        } else {
+            &[&TLS13]
+        };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(versions)
+            .map_err(of_library)?
+            .with_no_client_auth()
+            .with_cert_resolver(certificates.clone());
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Ticketer::new().map_err(of_library)?;
+        config.send_tls13_tickets = 1;
+        config.enable_secret_extraction = true;
+        config.key_log = Arc::new(Captured);
+        let server = Server {
+            settings,
+            config: Arc::new(config),
+            certificates,
+        };
+        Ok((server, loaded))
+    }
+
+    /// Reads the files again. Connections, and tickets, live on; handshakes from now on see what was read.
+    ///
+    /// # Errors
+    /// The file that is not as it should be; then nothing has changed.
+    pub fn reload(&self) -> Result<Loaded, LoadError> {
+        let (key, loaded) = load(&self.settings)?;
+        *self
+            .certificates
+            .0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+        Ok(loaded)
+    }
+
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+}
+
+struct Certificates(RwLock<Arc<CertifiedKey>>);
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Certificates")
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(
+            &self.0.read().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+}
+
+fn load(settings: &ServerSettings) -> Result<(CertifiedKey, Loaded), LoadError> {
+    let chain = certificates(&settings.certificate_file)?;
+    let key = PrivateKeyDer::from_pem_file(&settings.key_file).map_err(|error| LoadError {
+        file: settings.key_file.clone(),
+        problem: problem_of(&error, "private key"),
+        expected: "a private key in PEM (PKCS #8, PKCS #1 or SEC 1), without a passphrase",
+    })?;
+    let first = x509::Names::read(&chain[0]);
+    let loaded = Loaded {
+        subject: first.subject,
+        not_after: first.not_after,
+        chain_len: chain.len(),
+    };
+    let certified = CertifiedKey::from_der(chain, key, &default_provider());
+    let certified = certified.map_err(|error| match error {
+        Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => LoadError {
+            file: settings.key_file.clone(),
+            problem: format!(
+                "the key does not belong to the first certificate of {}",
+                settings.certificate_file.display()
+            ),
+            expected: "the private key of that certificate",
+        },
+        Error::InvalidCertificate(error) => LoadError {
+            file: settings.certificate_file.clone(),
+            problem: format!("the first certificate cannot be read ({error:?})"),
+            expected: EXPECTED_CHAIN,
+        },
+        error => LoadError {
+            file: settings.key_file.clone(),
+            problem: error.to_string(),
+            expected: "a private key of ECDSA, Ed25519 or RSA",
+        },
+    })?;
+    Ok((certified, loaded))
+}
+
+const EXPECTED_CHAIN: &str =
+    "a chain of certificates in PEM, the server's own first (-----BEGIN CERTIFICATE-----)";
+
+/// All certificates of a file, at least one.
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let fault = |problem| LoadError {
+        file: file.to_owned(),
+        problem,
+        expected: EXPECTED_CHAIN,
+    };
+    let chain: Vec<_> = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .map_err(|error| fault(problem_of(&error, "certificate")))?;
+    if chain.is_empty() {
+        return Err(fault("there is no certificate in it".into()));
+    }
+    Ok(chain)
+}
+
+fn problem_of(error: &PemError, what: &str) -> String {
+    match error {
+        PemError::Io(error) => format!("it cannot be read: {error}"),
+        PemError::NoItemsFound => format!("there is no {what} in it"),
+        error => format!("it is no valid PEM: {error}"),
+    }
+}

@@ -1,0 +1,360 @@
+//! Writing: text from the caller, records to the network; and the two ways to end.
+//!
+//! Place: [`net::Net::write`], `shutdown_write` and `close` of [`crate::Tls`]. Invariants: a record of which the socket
+//! has taken a byte is sent to its end before anything else; records that it has not begun are thrown away and their
+//! numbers taken back, so that at most one record is kept; `Writable` is said only to who was told to wait.
+
+use net::{Close, Conn, Event, Net, Write};
+use std::io::{self, IoSlice};
+use std::time::Instant;
+
+use crate::alert::description;
+use crate::connection::{Flags, State};
+use crate::counters::{add, subtract};
+use crate::record::{TEXT_BYTES_MAX, Text, kind};
+use crate::{ENDING_MAX, ENDING_TIMEOUT, Tls};
+
+/// Records sealed at a time. What the socket does not take of them is sealed in vain.
+const BATCH_RECORDS: usize = 2;
+/// Records that may be sealed between two looks at the limit of the key, an alert included.
+const LOOKAHEAD_RECORDS: u64 = BATCH_RECORDS as u64 + 1;
+
+/// Where a sealed record ends: in the batch, in the text, and in the numbers.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    sealed: usize,
+    text: usize,
+    sequence: u64,
+}
+
+/// How a batch went.
+enum Batch {
+    /// All of it is with the network, up to this byte of the text.
+    Sent(usize),
+    /// The network has taken the text up to this byte and no more.
+    Short(usize),
+    Failed(io::ErrorKind),
+}
+
+impl<N: Net> Tls<N> {
+    pub(crate) fn write_records(&mut self, place: u32, parts: &[IoSlice<'_>]) -> Write {
+        let connection = &mut self.connections[place];
+        let flags = connection.flags;
+        if flags.has(Flags::CLOSED) {
+            return Write::Failed(io::ErrorKind::NotConnected);
+        }
+        if flags.has_any(Flags::FAILED | Flags::SHUT) {
+            return Write::Failed(io::ErrorKind::BrokenPipe);
+        }
+        let offered = parts.iter().map(|part| part.len()).sum();
+        if offered == 0 {
+            return Write::Wrote(0);
+        }
+        let mut text = Text::of(parts);
+        let mut wrote = 0;
+        loop {
+            match self.write_batch(place, &mut text, wrote, offered) {
+                Batch::Sent(taken) if taken < offered => wrote = taken,
+                Batch::Sent(taken) => return Write::Wrote(taken),
+                Batch::Short(taken) => {
+                    if taken < offered {
+                        self.connections[place].flags.set(Flags::WRITE_BLOCKED);
+                    }
+                    return if taken == 0 {
+                        Write::Blocked
+                    } else {
+                        Write::Wrote(taken)
+                    };
+                }
+                // What went out before counts; the next write says the same again.
+                Batch::Failed(_) if wrote > 0 => return Write::Wrote(wrote),
+                Batch::Failed(kind) => return Write::Failed(kind),
+            }
+        }
+    }
+
+    /// Seals some records of the text and writes them; new keys first if they are due.
+    fn write_batch(
+        &mut self,
+        place: u32,
+        text: &mut Text<'_>,
+        wrote: usize,
+        offered: usize,
+    ) -> Batch {
+        let connection = &mut self.connections[place];
+        let State::Open(open) = &mut connection.state else {
+            // Only last words come so early, such as the answer to who was too slow: nobody can read them.
+            return match connection.flags.has(Flags::CLIENT) {
+                true => Batch::Short(wrote),
+                false => Batch::Failed(io::ErrorKind::NotConnected),
+            };
+        };
+        if open.has_tail() {
+            return Batch::Short(wrote);
+        }
+        if open.layer.is_used_up(LOOKAHEAD_RECORDS, self.records_max) {
+            self.alert(place, description::CLOSE_NOTIFY);
+            self.connections[place].flags.set(Flags::FAILED);
+            return Batch::Failed(io::ErrorKind::QuotaExceeded);
+        }
+        if open.layer.wants_update(LOOKAHEAD_RECORDS, self.records_max) {
+            return match self.update_keys(place) {
+                Ok(true) => Batch::Sent(wrote),
+                Ok(false) => Batch::Short(wrote),
+                Err(kind) => Batch::Failed(kind),
+            };
+        }
+        let before = open.layer.sealed();
+        let mut marks = [Mark::default(); BATCH_RECORDS];
+        let mut count = 0;
+        let mut taken = wrote;
+        self.sealed.clear();
+        let sealing = open.layer.sealing_context();
+        while count < BATCH_RECORDS && taken < offered {
+            let length = TEXT_BYTES_MAX.min(offered - taken);
+            let sealed = sealing
+                .as_ref()
+                .map_err(|fault| *fault)
+                .and_then(|context| {
+                    let layer = &mut open.layer;
+                    layer.seal(context, kind::DATA, text, length, &mut self.sealed)
+                });
+            if sealed.is_err() {
+                connection.flags.set(Flags::FAILED);
+                return Batch::Failed(io::ErrorKind::Other);
+            }
+            taken += length;
+            marks[count] = Mark {
+                sealed: self.sealed.len(),
+                text: taken,
+                sequence: open.layer.sealed(),
+            };
+            count += 1;
+        }
+        let written = self
+            .net
+            .write(connection.conn, &[IoSlice::new(&self.sealed)]);
+        let sent = match written {
+            Write::Wrote(sent) => sent,
+            Write::Blocked => 0,
+            Write::Failed(kind) => {
+                open.layer.unseal_back_to(before);
+                return Batch::Failed(kind);
+            }
+        };
+        if sent == self.sealed.len() {
+            return Batch::Sent(taken);
+        }
+        if sent == 0 {
+            open.layer.unseal_back_to(before);
+            return Batch::Short(wrote);
+        }
+        // The record that was begun is sent to its end; those behind it were seen by nobody.
+        let Some(begun) = marks[..count].iter().find(|mark| sent <= mark.sealed) else {
+            return Batch::Failed(io::ErrorKind::Other);
+        };
+        open.layer.unseal_back_to(begun.sequence);
+        let rest = begun.sealed - sent;
+        self.keep_tail(place, sent, rest);
+        Batch::Short(begun.text)
+    }
+
+    /// Announces new keys and takes them. Whether the network has room for more.
+    fn update_keys(&mut self, place: u32) -> Result<bool, io::ErrorKind> {
+        let connection = &mut self.connections[place];
+        let State::Open(open) = &mut connection.state else {
+            return Ok(false);
+        };
+        self.sealed.clear();
+        if open.layer.update_keys(&mut self.sealed).is_err() {
+            connection.flags.set(Flags::FAILED);
+            return Err(io::ErrorKind::Other);
+        }
+        add(&self.counters.key_updates, 1);
+        self.send_sealed(place);
+        match &self.connections[place].state {
+            State::Open(open) => Ok(!open.has_tail()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Sends an alert, if nothing is in its way; there is no second try for one that does not fit.
+    pub(crate) fn alert(&mut self, place: u32, number: u8) {
+        let State::Open(open) = &mut self.connections[place].state else {
+            return;
+        };
+        self.sealed.clear();
+        if !open.has_tail() && open.layer.seal_alert(number, &mut self.sealed).is_ok() {
+            self.send_sealed(place);
+        }
+    }
+
+    /// Writes what is sealed, and keeps what the network does not take: it is one record, and its number is used.
+    fn send_sealed(&mut self, place: u32) {
+        let conn = self.connections[place].conn;
+        let sent = match self.net.write(conn, &[IoSlice::new(&self.sealed)]) {
+            Write::Wrote(sent) => sent,
+            Write::Blocked => 0,
+            // The connection is lost, which the network tells by itself.
+            Write::Failed(_) => return,
+        };
+        self.keep_tail(place, sent, self.sealed.len() - sent);
+    }
+
+    /// Keeps a part of what is sealed, to be sent when there is room.
+    fn keep_tail(&mut self, place: u32, from: usize, length: usize) {
+        if length == 0 {
+            return;
+        }
+        let connection = &mut self.connections[place];
+        let before = connection.buffer_bytes();
+        if let State::Open(open) = &mut connection.state {
+            open.keep_tail(&self.sealed[from..from + length]);
+        }
+        add(&self.counters.buffer_bytes, connection.buffer_bytes());
+        subtract(&self.counters.buffer_bytes, before);
+    }
+
+    /// The network has room again: first for what was begun, then for what was held back.
+    pub(crate) fn writable(&mut self, place: u32, events: &mut Vec<Event>) {
+        let connection = &mut self.connections[place];
+        let before = connection.buffer_bytes();
+        let is_flushed = match &mut connection.state {
+            State::Fresh => true,
+            State::Handshake(handshake) => {
+                send(&mut self.net, connection.conn, &mut handshake.output);
+                false
+            }
+            State::Open(open) => {
+                let mut buffers = open.take_buffers();
+                send(&mut self.net, connection.conn, &mut buffers.tail);
+                let is_flushed = buffers.tail.is_empty();
+                open.give_buffers(buffers);
+                is_flushed
+            }
+        };
+        add(&self.counters.buffer_bytes, connection.buffer_bytes());
+        subtract(&self.counters.buffer_bytes, before);
+        if !is_flushed {
+            return;
+        }
+        let flags = connection.flags;
+        if flags.has(Flags::CLOSED) {
+            self.finish_ending(place);
+        } else if flags.has(Flags::SHUT) {
+            self.finish_stream(place);
+        } else if flags.has(Flags::WRITE_BLOCKED) && !connection.is_handshaking() {
+            connection.flags.clear(Flags::WRITE_BLOCKED);
+            events.push(Event::Writable(connection.conn));
+        }
+    }
+
+    pub(crate) fn end_stream(&mut self, place: u32) {
+        let connection = &mut self.connections[place];
+        if connection.flags.has_any(Flags::SHUT | Flags::CLOSED) {
+            return;
+        }
+        connection.flags.set(Flags::SHUT);
+        match &connection.state {
+            State::Open(open) if open.has_tail() => {}
+            _ => self.finish_stream(place),
+        }
+    }
+
+    /// Says the end of our stream, in TLS and below.
+    fn finish_stream(&mut self, place: u32) {
+        self.alert(place, description::CLOSE_NOTIFY);
+        let conn = self.connections[place].conn;
+        self.net.shutdown_write(conn);
+    }
+
+    pub(crate) fn end_connection(&mut self, place: u32, how: Close) {
+        let connection = &mut self.connections[place];
+        let conn = connection.conn;
+        if connection.flags.has(Flags::CLOSED) {
+            return;
+        }
+        let has_tail = match &connection.state {
+            State::Open(open) => open.has_tail(),
+            State::Fresh | State::Handshake(_) => {
+                add(&self.counters.failed_gone, 1);
+                self.net.close(conn, how);
+                return self.remove(place);
+            }
+        };
+        // The alert that was written goes out even if the caller, who knows of no alerts, is in a hurry.
+        let how = match connection.flags.has(Flags::FAILED) {
+            true => Close::Graceful,
+            false => how,
+        };
+        if how == Close::Graceful && has_tail {
+            connection.flags.set(Flags::CLOSED);
+            self.make_room_for_ending();
+            self.ending
+                .push_back((Instant::now() + ENDING_TIMEOUT, conn));
+            return;
+        }
+        if how == Close::Graceful && !connection.flags.has_any(Flags::SHUT | Flags::FAILED) {
+            self.alert(place, description::CLOSE_NOTIFY);
+        }
+        self.net.close(conn, how);
+        self.remove(place);
+    }
+
+    /// The last record is sent: the rest of the end.
+    fn finish_ending(&mut self, place: u32) {
+        let connection = &self.connections[place];
+        let conn = connection.conn;
+        if !connection.flags.has(Flags::FAILED) {
+            self.alert(place, description::CLOSE_NOTIFY);
+        }
+        self.net.close(conn, Close::Graceful);
+        self.remove(place);
+    }
+
+    fn make_room_for_ending(&mut self) {
+        if self.ending.len() < ENDING_MAX {
+            return;
+        }
+        let mut ending = std::mem::take(&mut self.ending);
+        ending.retain(|(_, conn)| self.place(*conn).is_some());
+        if ending.len() >= ENDING_MAX
+            && let Some((_, conn)) = ending.pop_front()
+            && let Some(place) = self.place(conn)
+        {
+            self.net.close(conn, Close::Graceful);
+            self.remove(place);
+        }
+        self.ending = ending;
+    }
+
+    /// Cuts short whose time is over.
+    pub(crate) fn sweep_ending(&mut self) {
+        while let Some(&(at, conn)) = self.ending.front() {
+            let place = self.place(conn);
+            if place.is_some() && at > Instant::now() {
+                break;
+            }
+            self.ending.pop_front();
+            if let Some(place) = place {
+                self.net.close(conn, Close::Graceful);
+                self.remove(place);
+            }
+        }
+    }
+}
+
+/// Writes what is at the start of `bytes`, and leaves there what the network does not take.
+pub(crate) fn send<N: Net>(net: &mut N, conn: Conn, bytes: &mut Vec<u8>) {
+    if bytes.is_empty() {
+        return;
+    }
+    match net.write(conn, &[IoSlice::new(bytes)]) {
+        Write::Wrote(sent) if sent == bytes.len() => *bytes = Vec::new(),
+        Write::Wrote(sent) => {
+            bytes.drain(..sent);
+        }
+        // Lost, or no room: an event tells.
+        Write::Blocked | Write::Failed(_) => {}
+    }
+}
