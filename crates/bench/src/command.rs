@@ -63,6 +63,18 @@ pub struct CommonArguments {
         default_value = "ws://127.0.0.1:8800"
     )]
     pub urls: Vec<String>,
+    /// Where the address is wss:// or https://: believe the certificates of this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<std::path::PathBuf>,
+    /// Believe any certificate
+    #[arg(long)]
+    pub insecure: bool,
+    /// Come back with session tickets
+    #[arg(long)]
+    pub tls_resume: bool,
+    /// Speak TLS 1.2 and nothing newer
+    #[arg(long)]
+    pub tls12: bool,
     /// Source addresses, as patterns: '127.0.{1..20}.1'; their ports are chosen explicitly
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub local_addresses: Vec<String>,
@@ -436,6 +448,11 @@ fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
     common.local_addresses =
         Sources::parse_addresses(&arguments.local_addresses).map_err(anyhow::Error::msg)?;
     common.connect_rate = arguments.connect_rate;
+    common.tls = tls::ClientSettings {
+        roots: tls::Roots::of_flags(arguments.ca.as_deref(), arguments.insecure),
+        resume: arguments.tls_resume,
+        tls12_only: arguments.tls12,
+    };
     common.threads = arguments.threads;
     common.warm_up = arguments.warm_up;
     common

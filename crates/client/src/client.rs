@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use net::Wake;
 use net::kernel::Waker;
+use tls::ClientSettings;
 use wire::native::Start;
 
 use crate::backoff::BackoffSettings;
@@ -28,6 +29,8 @@ use crate::url::{Endpoint, InvalidUrl};
 pub struct Options {
     /// Where the node is, several for several nodes: tried in turn.
     pub urls: Vec<String>,
+    /// Whom to believe, and whether to come back with tickets, where a URL says TLS.
+    pub tls: ClientSettings,
     /// The session's settings.
     pub session: Settings,
     /// Delays between attempts.
@@ -49,6 +52,10 @@ impl Options {
     pub fn new(url: impl Into<String>) -> Options {
         Options {
             urls: vec![url.into()],
+            tls: ClientSettings {
+                resume: true,
+                ..ClientSettings::default()
+            },
             session: Settings::default(),
             backoff: BackoffSettings::default(),
             connect_timeout_ms: 10_000,
@@ -67,6 +74,8 @@ pub enum ConnectError {
     Url(InvalidUrl),
     /// There are no URLs.
     NoUrl,
+    /// The certificates to believe cannot be read.
+    Tls(tls::LoadError),
     /// No thread or descriptor to be had.
     Resources(io::Error),
 }
@@ -76,6 +85,7 @@ impl std::fmt::Display for ConnectError {
         match self {
             ConnectError::Url(error) => write!(f, "{error}"),
             ConnectError::NoUrl => f.write_str("no URL was given"),
+            ConnectError::Tls(error) => write!(f, "{error}"),
             ConnectError::Resources(error) => write!(f, "the client cannot start: {error}"),
         }
     }
@@ -194,12 +204,17 @@ impl Client {
         if endpoints.is_empty() {
             return Err(ConnectError::NoUrl);
         }
+        let tls = match endpoints.iter().any(|endpoint| endpoint.is_tls) {
+            true => Some(tls::Client::load(&options.tls).map_err(ConnectError::Tls)?),
+            false => None,
+        };
         let waker = Waker::new().map_err(ConnectError::Resources)?;
         let shared = Arc::new(Shared::default());
         let (commands, command_receiver) = mpsc::sync_channel(options.commands_max.max(1));
         let (event_sender, receiver) = mpsc::sync_channel(options.events_max.max(1));
         let parts = shell::Parts {
             endpoints,
+            tls,
             options,
             waker: waker.clone(),
             shared: shared.clone(),

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
 use net::{Close, Conn, Event as NetEvent, Net, Read, Write};
 use stdx::prng::Prng;
+use tls::Tls;
 
 use crate::backoff::Backoff;
 use crate::client::{Command, Options, Reply, RequestError, Shared};
@@ -27,6 +28,8 @@ const TURN_READS_MAX: usize = 16;
 /// What the thread is made from.
 pub(crate) struct Parts {
     pub(crate) endpoints: Vec<Endpoint>,
+    /// Where an endpoint has it.
+    pub(crate) tls: Option<tls::Client>,
     pub(crate) options: Options,
     pub(crate) waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
@@ -41,7 +44,7 @@ pub(crate) fn run(parts: Parts) {
         ..KernelOptions::default()
     };
     match Kernel::new(options, parts.waker.clone(), Handover::alone()) {
-        Ok(kernel) => Shell::new(parts, kernel).run(),
+        Ok(kernel) => Shell::new(parts, Tls::new(kernel)).run(),
         // Without a descriptor for epoll there is nothing but to say so; a full queue cannot be at the start.
         Err(error) => {
             let reason = Reason::Network(error.kind());
@@ -77,7 +80,8 @@ enum Waiter {
 }
 
 struct Shell {
-    kernel: Kernel,
+    net: Tls<Kernel>,
+    tls: Option<tls::Client>,
     session: Session,
     random: Prng,
     backoff: Backoff,
@@ -103,12 +107,13 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(parts: Parts, kernel: Kernel) -> Shell {
+    fn new(parts: Parts, net: Tls<Kernel>) -> Shell {
         let mut random = Prng::new(seed_from_entropy());
         let session = Session::new(parts.options.session.clone(), seed_from_entropy());
         let attempt = random.below(parts.endpoints.len() as u64) as usize;
         Shell {
-            kernel,
+            net,
+            tls: parts.tls,
             session,
             random,
             backoff: Backoff::new(parts.options.backoff),
@@ -136,7 +141,7 @@ impl Shell {
         let mut buffer = vec![0; RECEIVE_BYTES];
         loop {
             let timeout = self.timeout();
-            if self.kernel.poll(timeout, &mut events).is_err() {
+            if self.net.poll(timeout, &mut events).is_err() {
                 break;
             }
             for event in events.drain(..) {
@@ -206,7 +211,11 @@ impl Shell {
             NetEvent::Readable(conn) if Some(conn) == ours => self.readable = true,
             NetEvent::Writable(conn) if Some(conn) == ours => self.writable = true,
             NetEvent::Closed { conn, reason } if Some(conn) == ours => {
-                self.lost(Reason::Network(reason));
+                let reason = match self.net.take_failure(conn) {
+                    Some(failure) => Reason::Tls(failure),
+                    None => Reason::Network(reason),
+                };
+                self.lost(reason);
             }
             _ => {}
         }
@@ -233,17 +242,37 @@ impl Shell {
         // Over the attempts every address of a name gets its turn.
         let turn = self.backoff.attempts() as usize % addresses.len();
         match self
-            .kernel
+            .net
+            .net_mut()
             .connect(addresses[turn], &ConnectOptions::default())
         {
             Ok(conn) => {
                 self.link = Link::Connecting {
                     conn,
                     since_ms: self.now_ms(),
+                };
+                if endpoint.is_tls
+                    && let Err(failure) = self.start_tls(conn, &endpoint.host)
+                {
+                    self.lost(Reason::Tls(failure));
                 }
             }
             Err(error) => self.lost(Reason::Network(error.kind())),
         }
+    }
+
+    fn start_tls(&mut self, conn: Conn, host: &str) -> Result<(), String> {
+        // Loaded at the start if any address had TLS; a go-away may name the first one.
+        let client = match &self.tls {
+            Some(client) => client,
+            None => {
+                let client = tls::Client::load(&self.options.tls);
+                self.tls.insert(client.map_err(|error| error.to_string())?)
+            }
+        };
+        self.net
+            .start(conn, client, host)
+            .map_err(|error| error.to_string())
     }
 
     fn read(&mut self, buffer: &mut [u8]) {
@@ -256,7 +285,7 @@ impl Shell {
                 return;
             }
             let now_ms = self.now_ms();
-            match self.kernel.read(conn, buffer) {
+            match self.net.read(conn, buffer) {
                 Read::Data(bytes) => {
                     self.readable = bytes == buffer.len();
                     if let Err(reason) = self.session.receive(&mut buffer[..bytes], now_ms) {
@@ -396,10 +425,7 @@ impl Shell {
         };
         while self.writable && !self.session.output().is_empty() {
             let offered = self.session.output().len();
-            match self
-                .kernel
-                .write(conn, &[IoSlice::new(self.session.output())])
-            {
+            match self.net.write(conn, &[IoSlice::new(self.session.output())]) {
                 Write::Wrote(bytes) => {
                     self.session.written(bytes);
                     self.writable = bytes == offered;
@@ -491,7 +517,7 @@ impl Shell {
 
     fn lost_until(&mut self, reason: Reason, delay_ms: u64) {
         if let Link::Connecting { conn, .. } | Link::Established { conn, .. } = self.link {
-            self.kernel.close(conn, Close::Graceful);
+            self.net.close(conn, Close::Graceful);
         }
         self.readable = false;
         self.writable = false;
@@ -531,10 +557,10 @@ impl Shell {
         if let Link::Established { conn, .. } = self.link {
             self.session.close(self.now_ms());
             self.write();
-            self.kernel.close(conn, Close::Graceful);
+            self.net.close(conn, Close::Graceful);
         }
         // The close is carried out by the poll; its events concern nobody any more.
-        let _ = self.kernel.poll(Some(Duration::ZERO), &mut Vec::new());
+        let _ = self.net.poll(Some(Duration::ZERO), &mut Vec::new());
         self.session.disconnected(Reason::Ended, None);
         while let Some((request, _)) = self.session.take_answer() {
             match self.waiters.remove(&request) {

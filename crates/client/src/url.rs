@@ -1,4 +1,4 @@
-//! Where a node is: `ws://host:port/path` taken apart.
+//! Where a node is: `ws://host:port/path` or `wss://...` taken apart.
 //!
 //! Place: from the options to the connect and the handshake's request line. Pure.
 
@@ -12,6 +12,8 @@ pub const TARGET: &str = "/crore";
 /// One address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
+    /// With TLS.
+    pub is_tls: bool,
     /// Name or address, without brackets.
     pub host: String,
     /// TCP port.
@@ -34,18 +36,17 @@ impl std::error::Error for InvalidUrl {}
 
 impl Endpoint {
     /// Reads `ws://host[:port][/path][?query]`; `http://` means the same, and without a scheme the port is
-    /// [`PORT`] instead of 80.
+    /// [`PORT`] instead of 80. `wss://` and `https://` mean TLS, and port 443.
     ///
     /// # Errors
-    /// Another scheme (TLS among them, which this client does not speak), no host, a bad port, characters that
-    /// may not be in a request line.
+    /// Another scheme, no host, a bad port, characters that may not be in a request line.
     pub fn parse(url: &str) -> Result<Endpoint, InvalidUrl> {
         let invalid = |why: &str| InvalidUrl(format!("`{url}`: {why}"));
-        let (rest, default_port) = match url.split_once("://") {
-            None => (url, PORT),
-            Some(("ws" | "http", rest)) => (rest, 80),
-            Some(("wss" | "https", _)) => return Err(invalid("TLS is not spoken by this client")),
-            Some(_) => return Err(invalid("the scheme is not ws or http")),
+        let (rest, default_port, is_tls) = match url.split_once("://") {
+            None => (url, PORT, false),
+            Some(("ws" | "http", rest)) => (rest, 80, false),
+            Some(("wss" | "https", rest)) => (rest, 443, true),
+            Some(_) => return Err(invalid("the scheme is not ws, wss, http or https")),
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let cut = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -91,6 +92,7 @@ impl Endpoint {
             path => path.to_owned(),
         };
         Ok(Endpoint {
+            is_tls,
             host: host.to_owned(),
             port,
             target,
@@ -109,7 +111,8 @@ impl Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ws://{}{}", self.authority(), self.target)
+        let scheme = if self.is_tls { "wss" } else { "ws" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.target)
     }
 }
 
@@ -135,6 +138,8 @@ mod tests {
         }
         check("localhost", Some("ws://localhost:8800/crore"));
         check("localhost:9", Some("ws://localhost:9/crore"));
+        check("wss://node", Some("wss://node:443/crore"));
+        check("https://node:8843/", Some("wss://node:8843/crore"));
         check("ws://node", Some("ws://node:80/crore"));
         check("http://node:8800/", Some("ws://node:8800/crore"));
         check("ws://node:8800/other?a=b", Some("ws://node:8800/other?a=b"));
@@ -145,7 +150,7 @@ mod tests {
         for wrong in [
             "",
             "ws://",
-            "wss://node",
+            "wss://",
             "ftp://node",
             "node:port",
             "node:99999",

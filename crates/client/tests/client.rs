@@ -337,7 +337,12 @@ fn go_away_leads_elsewhere() {
 
 #[test]
 fn urls_are_checked_at_once() {
-    assert!(Client::connect(Options::new("wss://node")).is_err());
+    assert!(Client::connect(Options::new("ftp://node")).is_err());
+    // Whom to believe is read at once too.
+    let mut options = Options::new("wss://node");
+    options.tls.roots = tls::Roots::File("no such file".into());
+    let error = Client::connect(options).unwrap_err();
+    assert!(matches!(error, client::ConnectError::Tls(_)), "{error}");
     let none = Options {
         urls: Vec::new(),
         ..Options::new("")

@@ -63,7 +63,12 @@ fn exit_codes() {
     check(&["sreve"], 2, "", "serve");
     check(&["serve", "--no-such-flag"], 2, "", "--no-such-flag");
     check(&["serve", "--set", "x"], 2, "", "SECTION.NAME=VALUE");
-    check(&["pub", "--url", "wss://localhost", "a", "b"], 2, "", "TLS");
+    check(
+        &["pub", "--url", "ftp://localhost", "a", "b"],
+        2,
+        "",
+        "scheme",
+    );
     check(&["sub", "--url", "", "a"], 2, "", "");
     let unknown =
         "error: flag --set: limits.topic_max: unknown key, did you mean limits.topics_max?";

@@ -48,6 +48,8 @@ pub struct Common {
     pub connect_rate: f64,
     /// Worker threads; 0: as many as there are cores, or as the descriptor limit needs.
     pub threads: u64,
+    /// Whom to believe, and whether to come back with tickets, where an address has TLS.
+    pub tls: tls::ClientSettings,
     /// Latencies of this first span are not recorded.
     pub warm_up: Duration,
     /// While it is set workers never sleep, so that nobody pays for waking them.
@@ -82,6 +84,7 @@ impl Common {
             local_addresses: Vec::new(),
             connect_rate: 0.0,
             threads: 0,
+            tls: tls::ClientSettings::default(),
             warm_up: Duration::ZERO,
             busy_poll: Arc::default(),
             seed: seed_from_entropy(),

@@ -485,6 +485,16 @@ fn launch<P: Protocol>(
         outage: run.absences.outage.clone(),
         away: run.absences.away.clone(),
     };
+    // Read even if no address has TLS yet: one that has may come while the run goes on.
+    let tls = match &common.tls {
+        settings
+            if settings.is_given()
+                || common.routes.iter().any(|route| route.tls_name.is_some()) =>
+        {
+            Some(tls::Client::load(settings)?)
+        }
+        _ => None,
+    };
     for (number, waker) in (0..workers).zip(wakers) {
         let worker_clients = share_of(plan.clients, number, workers) as u32;
         let worker_wanted = share_of(*clients, number, workers) as u32;
@@ -502,6 +512,7 @@ fn launch<P: Protocol>(
             has_private_tables: plan.has_private_tables,
             retry_ns_max: run.retry_ns_max,
             busy_poll: common.busy_poll.clone(),
+            tls: tls.clone(),
             absences: run.absences.clone(),
             protocol: make(number, worker_clients),
             seed: seed_from_entropy(),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, unshare_table};
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
+use tls::Tls;
 
 use super::absences::Absences;
 use super::protocol::{Outgoing, Protocol, Turn};
@@ -77,6 +78,8 @@ pub(super) struct Worker<P> {
     /// The longest pause before another attempt.
     pub(super) retry_ns_max: u64,
     pub(super) busy_poll: Arc<AtomicBool>,
+    /// Where an address has it.
+    pub(super) tls: Option<tls::Client>,
     pub(super) absences: Absences,
     pub(super) protocol: P,
     pub(super) seed: u64,
@@ -119,7 +122,7 @@ impl<P: Protocol> Worker<P> {
         };
         let shared = self.shared.clone();
         match Kernel::new(options, self.waker.clone(), Handover::alone()) {
-            Ok(kernel) => Pool::new(self, kernel).run(),
+            Ok(kernel) => Pool::new(self, Tls::new(kernel)).run(),
             Err(error) => {
                 let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
                 tally.trouble = Some(format!("a worker cannot start: {error}"));
@@ -133,7 +136,7 @@ struct Pool<P> {
     routes: Arc<Routes>,
     /// Clients wanted now.
     wanted: u32,
-    kernel: Kernel,
+    net: Tls<Kernel>,
     slots: Vec<Slot>,
     /// Which client a connection of the kernel is.
     places: Vec<u32>,
@@ -154,13 +157,13 @@ struct Pool<P> {
 }
 
 impl<P: Protocol> Pool<P> {
-    fn new(worker: Worker<P>, kernel: Kernel) -> Pool<P> {
+    fn new(worker: Worker<P>, net: Tls<Kernel>) -> Pool<P> {
         let random = Prng::new(worker.seed);
         let wish = worker.shared.wish.now();
         Pool {
             routes: wish.routes,
             wanted: wish.clients.min(worker.clients_max),
-            kernel,
+            net,
             slots: Vec::with_capacity(worker.clients_max as usize),
             places: Vec::new(),
             retries: BinaryHeap::new(),
@@ -184,7 +187,7 @@ impl<P: Protocol> Pool<P> {
         let mut buffer = vec![0; RECEIVE_BYTES];
         loop {
             let timeout = self.timeout();
-            if let Err(error) = self.kernel.poll(Some(timeout), &mut events) {
+            if let Err(error) = self.net.poll(Some(timeout), &mut events) {
                 self.tally.trouble = Some(format!("poll: {error}"));
                 break;
             }
@@ -287,7 +290,9 @@ impl<P: Protocol> Pool<P> {
                 let Some(place) = self.place_of(conn) else {
                     return;
                 };
-                self.lost(place, reason.to_string());
+                let failure = self.net.take_failure(conn);
+                let why = failure.map(|failure| format!("TLS: {failure}"));
+                self.lost(place, why.unwrap_or_else(|| reason.to_string()));
             }
             Event::Accepted { .. } | Event::Woken => {}
         }
@@ -319,7 +324,7 @@ impl<P: Protocol> Pool<P> {
                 Some(_) | None => 0,
             };
             let is_large = held == 0 && tail.is_some();
-            match self.kernel.read(slot.conn, &mut buffer[held..]) {
+            match self.net.read(slot.conn, &mut buffer[held..]) {
                 Read::Data(count) => {
                     if count == buffer.len() - held {
                         slot.is_readable = true;
@@ -419,7 +424,7 @@ impl<P: Protocol> Pool<P> {
             self.outgoing.backlog_bytes += bytes.len();
             return;
         }
-        let taken = match self.kernel.write(slot.conn, &[IoSlice::new(bytes)]) {
+        let taken = match self.net.write(slot.conn, &[IoSlice::new(bytes)]) {
             Write::Wrote(count) => count,
             Write::Blocked => 0,
             Write::Failed(kind) => return self.fail(place, kind.to_string()),
@@ -439,7 +444,7 @@ impl<P: Protocol> Pool<P> {
         for place in 0..self.next_place {
             let phase = self.slots[place as usize].phase;
             if matches!(phase, Phase::Connecting | Phase::Handshaking | Phase::Open) {
-                self.kernel
+                self.net
                     .close(self.slots[place as usize].conn, Close::Reset);
                 self.forget(place);
             } else {
@@ -507,15 +512,24 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
+    fn start_tls(&mut self, conn: Conn, name: &str) -> Result<(), String> {
+        let client = self.worker.tls.as_ref();
+        let client =
+            client.ok_or("TLS: give --ca, --insecure, or an address with TLS at the start")?;
+        let started = self.net.start(conn, client, name);
+        started.map_err(|error| format!("TLS: {error}"))
+    }
+
     fn connect(&mut self, place: u32, intended_ns: u64) {
-        let target = self.routes.of(self.worker.client(place)).address;
+        let routes = Arc::clone(&self.routes);
+        let route = routes.of(self.worker.client(place));
         let mut options = ConnectOptions {
             socket_receive_bytes: self.worker.absences.receive_bytes,
             ..ConnectOptions::default()
         };
         for _ in 0..SOURCES_TRIED_MAX {
             options.local = self.worker.sources.take();
-            match self.kernel.connect(target, &options) {
+            match self.net.net_mut().connect(route.address, &options) {
                 Ok(conn) => {
                     let index = conn.index as usize;
                     if index >= self.places.len() {
@@ -528,6 +542,11 @@ impl<P: Protocol> Pool<P> {
                     slot.phase = Phase::Connecting;
                     self.connecting += 1;
                     self.handshakes.push_back((self.now_ns, place));
+                    if let Some(name) = &route.tls_name
+                        && let Err(why) = self.start_tls(conn, name)
+                    {
+                        self.fail(place, why);
+                    }
                     return;
                 }
                 Err(error)
@@ -586,7 +605,7 @@ impl<P: Protocol> Pool<P> {
             let phase = self.slots[place as usize].phase;
             if matches!(phase, Phase::Connecting | Phase::Handshaking | Phase::Open) {
                 let conn = self.slots[place as usize].conn;
-                self.kernel.close(conn, Close::Graceful);
+                self.net.close(conn, Close::Graceful);
                 self.forget(place);
             }
             self.slots[place as usize].phase = Phase::Gone;
@@ -607,7 +626,7 @@ impl<P: Protocol> Pool<P> {
 
     /// We end a connection, and come back.
     fn fail(&mut self, place: u32, why: String) {
-        self.kernel
+        self.net
             .close(self.slots[place as usize].conn, Close::Reset);
         self.lost(place, why);
     }

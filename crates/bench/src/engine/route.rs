@@ -20,6 +20,8 @@ pub struct Route {
     pub host: String,
     /// Path and query.
     pub target: String,
+    /// The server's name, where it speaks TLS.
+    pub tls_name: Option<String>,
 }
 
 impl Route {
@@ -35,6 +37,7 @@ impl Route {
             .next()
             .with_context(|| format!("`{url}`: the host has no address"))?;
         let host = endpoint.authority();
+        let tls_name = endpoint.is_tls.then(|| endpoint.host.clone());
         // Without a path the client's own resource is meant; here it may be another one.
         let target = match endpoint.target.strip_prefix(client::url::TARGET) {
             Some("") => target_default.to_owned(),
@@ -45,6 +48,7 @@ impl Route {
             address,
             host,
             target,
+            tls_name,
         })
     }
 }
@@ -116,6 +120,7 @@ mod tests {
             address: ([127, 0, 0, 1], port).into(),
             host: format!("127.0.0.1:{port}"),
             target: "/echo".to_owned(),
+            tls_name: None,
         }
     }
 
@@ -131,7 +136,7 @@ mod tests {
             let route = Route::resolve(url, target).unwrap();
             assert_eq!((&route.host[..], &route.target[..]), expected, "{url}");
         }
-        for wrong in ["wss://127.0.0.1:1", "ws://", "ws://127.0.0.1:x"] {
+        for wrong in ["ftp://127.0.0.1:1", "ws://", "ws://127.0.0.1:x"] {
             assert!(Route::resolve(wrong, "/echo").is_err(), "{wrong}");
         }
     }

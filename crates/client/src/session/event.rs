@@ -83,6 +83,8 @@ impl std::error::Error for ServerError {}
 pub enum Reason {
     /// The network's reason.
     Network(io::ErrorKind),
+    /// There is no TLS connection: whose certificate is not believed, or what else the two did not agree on.
+    Tls(String),
     /// The host's name has no address now.
     NameNotFound,
     /// The peer ended its stream without saying why.
@@ -128,7 +130,9 @@ impl Reason {
             Reason::Unsupported(_) => false,
             Reason::Closed { code, .. } => close_code_reconnects(u32::from(*code)),
             Reason::GoAway { code } => close_code_reconnects(*code),
+            // A certificate may be renewed.
             Reason::Network(_)
+            | Reason::Tls(_)
             | Reason::NameNotFound
             | Reason::Ended
             | Reason::Idle
@@ -141,6 +145,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Network(kind) => write!(f, "{kind}"),
+            Reason::Tls(what) => write!(f, "TLS: {what}"),
             Reason::NameNotFound => f.write_str("the host's name has no address"),
             Reason::Ended => f.write_str("the server ended the connection"),
             Reason::HandshakeRefused { status, .. } => {

@@ -2,11 +2,13 @@
 
 use crate::exit::Ending;
 use client::{Client, ConnectError, Events, Options};
+use std::path::PathBuf;
+use tls::Roots;
 
 /// Flags of all commands that connect.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConnectionArguments {
-    /// The node: ws://host:port or http://host:port; several, separated by commas, are tried in turn.
+    /// The node: ws://host:port, or wss:// with TLS (http:// and https:// mean the same); several, separated by commas, are tried in turn.
     #[arg(
         long,
         value_name = "URL",
@@ -15,6 +17,12 @@ pub struct ConnectionArguments {
         value_delimiter = ','
     )]
     pub url: Vec<String>,
+    /// Where the URL has TLS: believe the certificates of this PEM file instead of the system's.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom.
+    #[arg(long)]
+    pub insecure: bool,
 }
 
 impl ConnectionArguments {
@@ -25,12 +33,13 @@ impl ConnectionArguments {
     pub fn connect(&self, name: &str) -> Result<(Client, Events), Ending> {
         let mut options = Options::new("");
         options.urls.clone_from(&self.url);
+        options.tls.roots = Roots::of_flags(self.ca.as_deref(), self.insecure);
         options.session.name = Some(name.into());
         // Answers are waited for by the commands themselves, so little can be under way at the end.
         options.close_timeout_ms = 500;
         Client::connect(options).map_err(|error| match error {
             ConnectError::Url(_) | ConnectError::NoUrl => Ending::Usage(error.to_string()),
-            ConnectError::Resources(_) => Ending::Failed(error.into()),
+            ConnectError::Tls(_) | ConnectError::Resources(_) => Ending::Failed(error.into()),
         })
     }
 }
