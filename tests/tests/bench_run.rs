@@ -18,6 +18,7 @@ struct Reports(PathBuf);
 
 impl Reports {
     fn new(name: &str) -> Reports {
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
         let path =
             std::env::temp_dir().join(format!("crore-reports-{}-{name}", std::process::id()));
         Reports(path)
@@ -131,7 +132,10 @@ fn groups_of_clients() {
     let report = measured("one-million", "--clients 300 --rate 10");
     assert_eq!(number(&report, "/plan/size/topics"), 3);
     assert_eq!(number(&report, "/measured/delivered"), 1_000);
-    let report = measured("factory", "--plain --clients 40 --rate 20");
+    let plain = measured("factory", "--plain --clients 40 --rate 20");
+    assert_eq!(plain["plan"]["has_tls"], false);
+    let report = measured("factory", "--clients 40 --rate 20");
+    assert_eq!(report["plan"]["has_tls"], true);
     assert_eq!(report["plan"]["is_once"], true);
     assert_eq!(number(&report, "/completeness/audit/complete"), 40);
     assert_eq!(
@@ -287,7 +291,7 @@ fn reports_are_compared() {
 fn what_makes_no_sense_is_refused() {
     let out = Reports::new("refused");
     for (arguments, said) in [
-        ("factory --clients 20", "--plain"),
+        ("factory --clients 20 --url ws://127.0.0.1:1", "--plain"),
         ("c10m --find", "--find is for unicast"),
         ("c10m --server-restarts", "--server-restarts is for storm"),
         ("storm --transport sse", "storm is for ws"),

@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         let plan = self.plan;
         let generator = Generator::start(
             "subscribers",
-            &plan.subscribers(&self.session.server.url),
+            &plan.subscribers(&self.session.server),
             &plan.client_cores,
         )?;
         self.session.subscribers = Some(generator);
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// They are not.
     pub fn start_publishers(&mut self, rate: f64) -> anyhow::Result<()> {
-        let config = self.plan.publishers(&self.session.server.url, rate);
+        let config = self.plan.publishers(&self.session.server, rate);
         let generator = Generator::start("publishers", &config, &self.plan.client_cores)?;
         self.session.publishers = Some(generator);
         let wanted = self.plan.publisher_connections as i64;

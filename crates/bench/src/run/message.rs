@@ -20,6 +20,10 @@ pub struct PartConfig {
     pub role: Role,
     /// The server.
     pub url: String,
+    /// Whose certificates are believed, where the server speaks TLS: those of this file, or the system's.
+    pub certificate: Option<PathBuf>,
+    /// Any certificate is believed.
+    pub is_insecure: bool,
     /// Source addresses, as patterns.
     pub local_addresses: Vec<String>,
     /// Connects per second; 0: as fast as it goes.

@@ -133,6 +133,17 @@ pub struct RunCommand {
     /// A server that is there already, instead of one of its own
     #[arg(long, value_name = "URL", conflicts_with_all = ["server_set", "io_threads"])]
     pub url: Option<String>,
+    /// Where its address is wss://: believe the certificates of this PEM file instead of the system's
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "url",
+        conflicts_with = "insecure"
+    )]
+    pub ca: Option<PathBuf>,
+    /// Believe any certificate
+    #[arg(long, requires = "url")]
+    pub insecure: bool,
     /// Its operators' address, for its metrics
     #[arg(long, value_name = "URL", requires = "url")]
     pub admin: Option<String>,

@@ -210,6 +210,7 @@ fn start(config: PartConfig) -> anyhow::Result<Handle> {
     common.local_addresses =
         Sources::parse_addresses(&config.local_addresses).map_err(anyhow::Error::msg)?;
     common.connect_rate = config.connect_rate;
+    common.tls.roots = tls::Roots::of_flags(config.certificate.as_deref(), config.is_insecure);
     let parse = |topics: &str| topics.parse().map_err(|why: String| anyhow!(why));
     match config.role {
         Role::Subscribers {

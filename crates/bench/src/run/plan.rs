@@ -77,6 +77,10 @@ pub struct RunPlan {
     pub sample: u64,
     /// Where publishers write what was acknowledged, where streams are audited.
     pub ledger: Option<PathBuf>,
+    /// Whose certificates are believed of a server that is there already.
+    pub certificate: Option<PathBuf>,
+    /// Any of its certificates is believed.
+    pub is_insecure: bool,
     /// The server is killed in a storm.
     pub kills_server: bool,
     /// How long clients, or the server, are away in a storm.
@@ -108,7 +112,10 @@ impl RunPlan {
                 address.ip().is_loopback()
             }
         };
-        let has_tls = workload.has_tls && !command.plain;
+        let has_tls = match &command.url {
+            None => workload.has_tls && !command.plain,
+            Some(url) => has_tls_scheme(url),
+        };
         let available = Cores::available().0.len() as u64;
         let cores_count = match server_cores.0.len() as u64 {
             0 => available,
@@ -124,6 +131,7 @@ impl RunPlan {
             io_threads: command
                 .io_threads
                 .unwrap_or_else(|| machine.io_threads(size.clients)),
+            has_tls,
             is_durable: is_storm && command.server_restarts,
             has_no_history: command.history == HistoryChoice::Off,
             assignments: command.server_set.clone(),
@@ -161,6 +169,8 @@ impl RunPlan {
             },
             sample: SAMPLED.min(size.clients),
             ledger: workload.is_once.then(|| folder.join("ledger")),
+            certificate: command.ca.clone(),
+            is_insecure: command.insecure,
             kills_server: is_storm && command.server_restarts,
             away: command.away,
             is_searching: command.find,
@@ -220,9 +230,10 @@ impl RunPlan {
 /// What cannot be done, and what does not go together.
 fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     let name = workload.name;
-    if workload.has_tls && !command.plain {
+    let is_plain_url = command.url.as_ref().is_some_and(|url| !has_tls_scheme(url));
+    if workload.has_tls && !command.plain && is_plain_url {
         bail!(
-            "{} runs over TLS, which this build does not have; `--plain` runs it without",
+            "{} runs over TLS: give a wss:// address, or --plain",
             name.text()
         );
     }
@@ -245,6 +256,10 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
         bail!("--duration is longer than nothing");
     }
     Ok(())
+}
+
+fn has_tls_scheme(url: &str) -> bool {
+    url.starts_with("wss://") || url.starts_with("https://")
 }
 
 fn cores(command: &RunCommand) -> anyhow::Result<(Cores, Cores)> {

@@ -4,11 +4,12 @@
 
 use super::message::{PartConfig, Role};
 use super::plan::RunPlan;
+use super::server::Server;
 use super::workload::Name;
 
 impl RunPlan {
     /// What receives.
-    pub fn subscribers(&self, url: &str) -> PartConfig {
+    pub fn subscribers(&self, server: &Server) -> PartConfig {
         let role = match self.workload.name {
             Name::Echo100k => Role::Echoes {
                 clients: self.size.clients,
@@ -27,7 +28,9 @@ impl RunPlan {
         };
         PartConfig {
             role,
-            url: url.to_owned(),
+            url: server.url.clone(),
+            certificate: self.certificate(server),
+            is_insecure: self.is_insecure,
             local_addresses: self.local_addresses.clone(),
             connect_rate: self.connect_rate,
             interval_ms: self.interval.as_millis() as u64,
@@ -35,7 +38,7 @@ impl RunPlan {
     }
 
     /// What publishes.
-    pub fn publishers(&self, url: &str, rate: f64) -> PartConfig {
+    pub fn publishers(&self, server: &Server, rate: f64) -> PartConfig {
         PartConfig {
             role: Role::Publishers {
                 connections: self.publisher_connections,
@@ -48,10 +51,17 @@ impl RunPlan {
                 inflight_max: self.inflight_max,
                 ledger: self.ledger.clone(),
             },
-            url: url.to_owned(),
+            url: server.url.clone(),
+            certificate: self.certificate(server),
+            is_insecure: self.is_insecure,
             local_addresses: Vec::new(),
             connect_rate: 0.0,
             interval_ms: self.interval.as_millis() as u64,
         }
+    }
+
+    /// Of a server of our own the one that was made for it.
+    fn certificate(&self, server: &Server) -> Option<std::path::PathBuf> {
+        server.certificate().or_else(|| self.certificate.clone())
     }
 }

@@ -23,6 +23,9 @@ const READY_PATIENCE: Duration = Duration::from_secs(120);
 const END_PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer of the operators' port may take.
 const ASK_PATIENCE: Duration = Duration::from_secs(5);
+/// What `crore tls self-signed` writes.
+const CERTIFICATE: &str = "cert.pem";
+const KEY: &str = "key.pem";
 /// Lines of its output that a failure shows.
 const SHOWN_LINES_MAX: usize = 20;
 
@@ -31,6 +34,8 @@ const SHOWN_LINES_MAX: usize = 20;
 pub struct ServerPlan {
     /// I/O threads.
     pub io_threads: u64,
+    /// Clients connect over TLS, with a certificate that is made for the run.
+    pub has_tls: bool,
     /// Acknowledged messages are on disk.
     pub is_durable: bool,
     /// Topics have no history.
@@ -87,7 +92,8 @@ impl Server {
         let folder = Folder::new()?;
         let (child, life, clients, operators) = launch(plan, &folder.0, output, "127.0.0.1:0")?;
         Ok(Server {
-            url: clients.replacen("http://", "ws://", 1),
+            // http becomes ws, and https wss.
+            url: clients.replacen("http", "ws", 1),
             operators: Some(operators.trim_start_matches("http://").to_owned()),
             pid: Some(child.id()),
             own: Some(Own {
@@ -98,6 +104,12 @@ impl Server {
                 output: output.to_owned(),
             }),
         })
+    }
+
+    /// The certificate of one of our own that speaks TLS.
+    pub fn certificate(&self) -> Option<PathBuf> {
+        let own = self.own.as_ref().filter(|own| own.plan.has_tls)?;
+        Some(own.folder.0.join(CERTIFICATE))
     }
 
     /// Whether it was started by the run.
@@ -271,8 +283,16 @@ fn launch(
     let file = folder.join("crore.toml");
     std::fs::write(&file, configuration(plan, folder))?;
     let program = std::env::current_exe().context("this program's own file is not known")?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(&program);
     command.args(["serve", "--end-with-stdin", "--listen", listen]);
+    if plan.has_tls {
+        certify(&program, folder)?;
+        command.args(["--tls-listen", "127.0.0.1:0", "--tls-certificate"]);
+        command
+            .arg(folder.join(CERTIFICATE))
+            .arg("--tls-key")
+            .arg(folder.join(KEY));
+    }
     command.args(["--admin-listen", "127.0.0.1:0", "--config"]);
     command.arg(&file);
     for assignment in &plan.assignments {
@@ -323,20 +343,37 @@ fn launch(
     }
 }
 
+/// Makes a certificate for the address that the server listens on.
+fn certify(program: &Path, folder: &Path) -> anyhow::Result<()> {
+    let output = Command::new(program)
+        .args(["tls", "self-signed", "--force", "--out"])
+        .arg(folder)
+        .output()
+        .context("a certificate cannot be made")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("a certificate cannot be made: {}", said.trim());
+    }
+    Ok(())
+}
+
 fn wait_until_ready(lines: &Receiver<String>) -> anyhow::Result<(String, String)> {
     let deadline = Instant::now() + READY_PATIENCE;
-    let (mut clients, mut operators) = (None, None);
+    let (mut clients, mut operators, mut with_tls) = (None, None, None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let line = lines
             .recv_timeout(left)
             .context("the server did not get ready")?;
-        if let Some(url) = line.strip_prefix("listening clients ") {
+        if let Some(url) = line.strip_prefix("listening clients with TLS ") {
+            with_tls.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
+        } else if let Some(url) = line.strip_prefix("listening clients ") {
             clients.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if let Some(url) = line.strip_prefix("listening operators ") {
             operators.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if line == "ready" {
-            return clients
+            return with_tls
+                .or(clients)
                 .zip(operators)
                 .context("the server did not tell its addresses");
         }
