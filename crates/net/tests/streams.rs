@@ -7,7 +7,7 @@ use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use harness::{PATIENCE, Side, loopback, pair};
+use harness::{PATIENCE, Side, loopback, options, pair};
 use net::kernel::{
     ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free,
 };
@@ -390,7 +390,7 @@ fn close_four(linger_timeout: Duration, lingering_max: usize) -> (Side, Vec<TcpS
     let options = KernelOptions {
         linger_timeout,
         lingering_max,
-        ..KernelOptions::default()
+        ..options()
     };
     let mut server = Side::with(options, Handover::alone());
     let address = server.listen();
@@ -408,7 +408,7 @@ fn close_four(linger_timeout: Duration, lingering_max: usize) -> (Side, Vec<TcpS
 #[test]
 fn wakes_are_joined_and_none_is_lost() {
     let waker = Waker::new().expect("an eventfd");
-    let kernel = Kernel::new(KernelOptions::default(), waker.clone(), Handover::alone());
+    let kernel = Kernel::new(options(), waker.clone(), Handover::alone());
     let mut side = Side::on(kernel.expect("an epoll"));
     side.expect_silence();
     for _ in 0..3 {
@@ -438,7 +438,7 @@ fn no_connection_is_taken_while_paused() {
 fn one_poll_accepts_a_bounded_number() {
     let options = KernelOptions {
         accept_batch_max: 3,
-        ..KernelOptions::default()
+        ..options()
     };
     let mut server = Side::with(options, Handover::alone());
     let address = server.listen();
@@ -458,7 +458,7 @@ fn one_poll_accepts_a_bounded_number() {
 fn a_connection_beyond_the_limit_is_refused_by_name() {
     let options = KernelOptions {
         connections_max: 1,
-        ..KernelOptions::default()
+        ..options()
     };
     let mut client = Side::with(options, Handover::alone());
     let mut server = Side::new();

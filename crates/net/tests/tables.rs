@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use harness::{PATIENCE, Side, loopback};
 use net::kernel::{
     Handover, Kernel, KernelOptions, ListenOptions, NofileLimit, Statistics, TableRefused, Waker,
-    nofile_limit, unshare_table,
+    nofile_limit, registered_room, unshare_table,
 };
 use net::{Close, Event, Net, Read, Wake};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -86,6 +86,50 @@ fn threads_hold_together_more_than_one_table_could() {
         (total.accepted, total.refused, total.accept_errors),
         (600, 0, 0)
     );
+}
+
+#[test]
+fn a_thread_holds_more_connections_than_its_table_has_entries() {
+    limit_tables();
+    if registered_room() == 0 {
+        eprintln!("no io_uring here: nothing to test");
+        return;
+    }
+    thread::spawn(|| {
+        unshare_table(&[]).expect("a table of its own");
+        let options = || KernelOptions {
+            registered_max: 10_000,
+            ..KernelOptions::default()
+        };
+        let servers = Servers::start(1, |_| options(), |_| true);
+        let mut client = Side::with(options(), Handover::alone());
+        assert!(client.net.connections_max() > 2_000);
+        let mut keys: Vec<_> = (0..1_000)
+            .map(|_| client.connect(servers.address))
+            .collect();
+        echo_all(&mut client, &keys);
+        // Those in the table and those beside it go, and others come in their places.
+        for key in keys.drain(..500) {
+            client.net.close(key, Close::Graceful);
+        }
+        keys.extend((0..600).map(|_| client.connect(servers.address)));
+        echo_all(&mut client, &keys);
+        for key in keys.drain(..) {
+            client.net.close(key, Close::Reset);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while servers.mesh[0].loads().any(|(count, _)| count > 0) {
+            assert!(Instant::now() < deadline, "resets arrive");
+            client.poll(Some(Duration::from_millis(10)));
+        }
+        let total = servers.stop();
+        assert_eq!(
+            (total.accepted, total.refused, total.accept_errors),
+            (1_600, 0, 0)
+        );
+    })
+    .join()
+    .expect("all were answered");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown, sockopt};
 
-use super::slots::{LINGERING, REFUSED, Slots};
+use super::slots::{LINGERING, REFUSED, Slots, Socket};
 use super::{How, Kernel};
 use crate::Conn;
 
@@ -32,8 +32,9 @@ impl Kernel {
                 How::Lost => self.release(index),
                 How::Reset => {
                     // RST instead of FIN; without it the close is orderly, which does no harm.
-                    let socket = self.slots.descriptor(index);
-                    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+                    let _ = self.with_socket(index, |socket| {
+                        sockopt::set_socket_linger(socket, Some(Duration::ZERO))
+                    });
                     self.release(index);
                 }
                 How::Graceful => self.end(index),
@@ -47,8 +48,8 @@ impl Kernel {
     /// Ends our direction, and the rest when the peer has ended too.
     fn end(&mut self, index: u32) {
         let conn = self.slots.occupant(index);
-        let ended = shutdown(self.slots.descriptor(index), Shutdown::Write);
-        if ended.is_err() || matches!(self.discard_bytes(index), Discarded::Ended) {
+        let ended = self.with_socket(index, |socket| shutdown(socket, Shutdown::Write));
+        if !matches!(ended, Ok(Ok(()))) || matches!(self.discard_bytes(index), Discarded::Ended) {
             self.release(index);
             return;
         }
@@ -70,15 +71,9 @@ impl Kernel {
     }
 
     fn discard_bytes(&mut self, index: u32) -> Discarded {
-        for _ in 0..DISCARD_TIMES_MAX {
-            match discard_once(self.slots.descriptor(index)) {
-                Some(0) => return Discarded::Ended,
-                // The end may stand behind these bytes, and no edge would tell of it.
-                Some(_) => {}
-                None => return Discarded::Empty,
-            }
-        }
-        Discarded::Ended
+        // Without a descriptor to do it with the end comes at once.
+        self.with_socket(index, discard_all)
+            .unwrap_or(Discarded::Ended)
     }
 
     /// Deadlines of our own: lingering connections, and accepting again.
@@ -122,7 +117,13 @@ impl Kernel {
         if flags & REFUSED == 0 {
             self.handover.give_back(self.handover.thread(), 1);
         }
-        drop(self.slots.remove(index));
+        match self.slots.remove(index) {
+            Socket::Descriptor(socket) => {
+                self.in_table -= u32::from(flags & REFUSED == 0);
+                drop(socket);
+            }
+            Socket::Registered(place) => self.registered.release(place),
+        }
         self.statistics.closed += 1;
     }
 }
@@ -141,6 +142,18 @@ pub(super) fn make_room(
     } else {
         waiting.pop_front().map(|(_, conn)| conn)
     }
+}
+
+fn discard_all(socket: BorrowedFd<'_>) -> Discarded {
+    for _ in 0..DISCARD_TIMES_MAX {
+        match discard_once(socket) {
+            Some(0) => return Discarded::Ended,
+            // The end may stand behind these bytes, and no edge would tell of it.
+            Some(_) => {}
+            None => return Discarded::Empty,
+        }
+    }
+    Discarded::Ended
 }
 
 /// How many bytes were discarded; `None` if there are none now. An error counts as the end.

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ mod handover;
 pub mod heap;
 mod listener;
 pub mod memory;
+mod registered;
 mod slots;
 mod starving;
 mod tables;
@@ -39,7 +40,11 @@ pub use listener::{ListenOptions, check_free};
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
 pub use wake::Waker;
 
-use slots::{CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, SLOTS_MAX, Slots, WRITE_BLOCKED};
+use registered::{INSTANCES_MAX, Registered};
+use slots::{
+    CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, REFUSED, SLOTS_MAX, Slots, Socket,
+    WRITE_BLOCKED,
+};
 
 /// Descriptors that a thread's table keeps free of connections: sockets on their way to another
 /// thread, refused ones until they were told, and the odd file.
@@ -55,8 +60,14 @@ const LISTENERS_MAX: usize = 0x100;
 /// How one thread's [`Kernel`] behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelOptions {
-    /// Connections of this thread at most; the table's limit minus [`RESERVE`] caps it.
+    /// Connections of this thread at most. What its table's limit minus [`RESERVE`] and `registered_max` allow
+    /// together caps it.
     pub connections_max: u32,
+    /// Of these so many in the descriptor table at most.
+    pub table_connections_max: u32,
+    /// Connections beside the table at most, held by io_uring instances (Linux 6.8); where that is not
+    /// to be had there are none. Each read and write of such a connection costs a little more.
+    pub registered_max: u32,
     /// Threads that share this thread's descriptor table, itself included: 1 for a private table.
     pub table_threads_count: u32,
     /// Sockets that one poll reports on at most.
@@ -75,6 +86,8 @@ impl Default for KernelOptions {
     fn default() -> KernelOptions {
         KernelOptions {
             connections_max: SLOTS_MAX,
+            table_connections_max: SLOTS_MAX,
+            registered_max: 0,
             table_threads_count: 1,
             poll_sockets_max: 512,
             accept_batch_max: 64,
@@ -111,6 +124,10 @@ pub struct Kernel {
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
     slots: Slots,
+    registered: Registered,
+    /// Connections in the table, and how many there may be.
+    in_table: u32,
+    in_table_max: u32,
     listeners: Vec<Listener>,
     waker: Arc<Waker>,
     handover: Handover,
@@ -173,7 +190,17 @@ impl Kernel {
             let token = epoll::EventData::new_u64(TOKEN_HANDOVER);
             epoll::add(&epoll, end, token, epoll::EventFlags::IN)?;
         }
-        let connections_max = options.connections_max.min(table_room(&options));
+        let descriptors_max = u32::try_from(nofile_limit().soft).unwrap_or(u32::MAX);
+        let registered = Registered::new(options.registered_max, descriptors_max);
+        let mut in_table_max = table_room(&options).min(options.table_connections_max);
+        if registered.max() > 0 {
+            // Each instance has a descriptor.
+            in_table_max = in_table_max.saturating_sub(INSTANCES_MAX);
+        }
+        let connections_max = options
+            .connections_max
+            .min(in_table_max.saturating_add(registered.max()))
+            .min(SLOTS_MAX);
         if connections_max == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::QuotaExceeded,
@@ -188,6 +215,9 @@ impl Kernel {
             epoll,
             ready: Vec::with_capacity(options.poll_sockets_max.max(1)),
             slots: Slots::new(),
+            registered,
+            in_table: 0,
+            in_table_max,
             listeners: Vec::new(),
             waker,
             handover,
@@ -225,15 +255,44 @@ impl Kernel {
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::ET;
-        let socket = self.slots.descriptor(conn.index);
-        match epoll::add(
-            &self.epoll,
-            socket,
-            epoll::EventData::new_u64(data),
-            interest,
-        ) {
-            Ok(()) => Ok(conn),
-            Err(_) => Err(self.slots.remove(conn.index)),
+        let Socket::Descriptor(socket) = self.slots.socket(conn.index) else {
+            unreachable!("it was inserted with its descriptor");
+        };
+        let data = epoll::EventData::new_u64(data);
+        let mut is_good = epoll::add(&self.epoll, socket, data, interest).is_ok();
+        if is_good && flags & REFUSED == 0 {
+            if self.in_table < self.in_table_max {
+                self.in_table += 1;
+            } else if let Some(place) = self.registered.hold(socket) {
+                drop(self.slots.relocate(conn.index, place));
+            } else {
+                is_good = false;
+            }
+        }
+        if is_good {
+            return Ok(conn);
+        }
+        match self.slots.remove(conn.index) {
+            Socket::Descriptor(socket) => Err(socket),
+            Socket::Registered(_) => unreachable!("nothing has moved it"),
+        }
+    }
+
+    /// Does something rare with a connection's socket.
+    ///
+    /// # Errors
+    /// No descriptor can be made for a registered socket.
+    fn with_socket<T>(
+        &mut self,
+        index: u32,
+        act: impl FnOnce(BorrowedFd<'_>) -> T,
+    ) -> io::Result<T> {
+        match self.slots.socket(index) {
+            Socket::Descriptor(socket) => Ok(act(socket)),
+            Socket::Registered(place) => {
+                let socket = self.registered.descriptor(place)?;
+                Ok(act(socket.as_fd()))
+            }
         }
     }
 
@@ -249,10 +308,10 @@ impl Kernel {
             return;
         }
         if said.contains(epoll::EventFlags::ERR) {
-            let error = sockopt::socket_error(self.slots.descriptor(conn.index));
-            let reason = match error {
-                Ok(Err(errno)) | Err(errno) => kind(errno),
-                Ok(Ok(())) => io::ErrorKind::ConnectionReset,
+            let reason = match self.with_socket(conn.index, |socket| sockopt::socket_error(socket))
+            {
+                Ok(Ok(Err(errno)) | Err(errno)) => kind(errno),
+                Ok(Ok(Ok(()))) | Err(_) => io::ErrorKind::ConnectionReset,
             };
             self.slots.set(conn.index, DEAD);
             self.closing.push((conn.index, How::Lost));
@@ -396,8 +455,11 @@ impl Net for Kernel {
             return Read::Failed(io::ErrorKind::NotConnected);
         };
         let size = buffer.len();
-        let socket = self.slots.descriptor(conn.index);
-        match retry_on_intr(|| rustix::io::read(socket, &mut *buffer)) {
+        let read = match self.slots.socket(conn.index) {
+            Socket::Descriptor(socket) => retry_on_intr(|| rustix::io::read(socket, &mut *buffer)),
+            Socket::Registered(place) => self.registered.recv(place, buffer),
+        };
+        match read {
             Ok(0) => Read::Ended,
             Ok(count) => {
                 if count < size && flags & READ_TOLD != 0 {
@@ -420,7 +482,6 @@ impl Net for Kernel {
         if self.slots.alive(conn).is_none() {
             return Write::Failed(io::ErrorKind::NotConnected);
         }
-        let socket = self.slots.descriptor(conn.index);
         let mut written = 0;
         for parts in parts.chunks(PARTS_MAX) {
             let offered: usize = parts.iter().map(|part| part.len()).sum();
@@ -428,10 +489,15 @@ impl Net for Kernel {
                 continue;
             }
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            let sent = retry_on_intr(|| match parts {
-                [part] => rustix::net::send(socket, part, flags),
-                parts => sendmsg(socket, parts, &mut SendAncillaryBuffer::default(), flags),
-            });
+            let sent = match (self.slots.socket(conn.index), parts) {
+                (Socket::Descriptor(socket), [part]) => {
+                    retry_on_intr(|| rustix::net::send(socket, part, flags))
+                }
+                (Socket::Descriptor(socket), parts) => retry_on_intr(|| {
+                    sendmsg(socket, parts, &mut SendAncillaryBuffer::default(), flags)
+                }),
+                (Socket::Registered(place), parts) => self.registered.send(place, parts),
+            };
             match sent {
                 Ok(count) => {
                     written += count;
@@ -460,7 +526,7 @@ impl Net for Kernel {
     fn shutdown_write(&mut self, conn: Conn) {
         if self.slots.alive(conn).is_some() {
             // Fails only on a connection that is lost, which is reported by itself.
-            let _ = shutdown(self.slots.descriptor(conn.index), Shutdown::Write);
+            let _ = self.with_socket(conn.index, |socket| shutdown(socket, Shutdown::Write));
         }
     }
 
@@ -497,6 +563,11 @@ impl Net for Kernel {
             + vector_bytes::<(u32, How)>(self.closing.capacity());
         memory.add(Component::Network, bytes);
     }
+}
+
+/// How many connections a thread may hold beside its descriptor table on this system; 0 where that is not to be had.
+pub fn registered_room() -> u32 {
+    registered::room(u32::try_from(nofile_limit().soft).unwrap_or(u32::MAX))
 }
 
 /// Connections that fit this thread's share of its descriptor table.

@@ -32,10 +32,23 @@ const NONE: u32 = DESCRIPTOR_MASK;
 /// Slots to a page.
 const PAGE: usize = 1_024;
 
-/// The most connections (and the greatest descriptor number) that a table can have.
-pub(super) const SLOTS_MAX: u32 = DESCRIPTOR_MASK - 1;
+/// Set in a number that is a place among the registered sockets and no descriptor.
+const REGISTERED: u32 = 1 << (DESCRIPTOR_BITS - 1);
 
-/// `word`: flags above, descriptor below; in a free slot the next free index instead.
+/// The most connections that a thread can have.
+pub(super) const SLOTS_MAX: u32 = DESCRIPTOR_MASK - 1;
+/// The greatest descriptor number, and the greatest place of a registered socket.
+const NUMBER_MAX: u32 = REGISTERED - 2;
+
+/// Where a connection's socket is.
+pub(super) enum Socket<D> {
+    /// In the thread's descriptor table.
+    Descriptor(D),
+    /// Registered, at this place.
+    Registered(u32),
+}
+
+/// `word`: flags above, descriptor or place below; in a free slot the next free index instead.
 #[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
@@ -65,7 +78,7 @@ impl Slots {
     /// Takes the descriptor in; gives it back if its number or the table is too large.
     pub(super) fn insert(&mut self, descriptor: OwnedFd, flags: u8) -> Result<Conn, OwnedFd> {
         let number = descriptor.as_raw_fd() as u32;
-        if number > SLOTS_MAX {
+        if number > NUMBER_MAX {
             return Err(descriptor);
         }
         let index = if self.free != NONE {
@@ -91,16 +104,29 @@ impl Slots {
         })
     }
 
-    /// Frees the slot and gives its descriptor back.
-    pub(super) fn remove(&mut self, index: u32) -> OwnedFd {
+    /// Frees the slot and gives its socket back.
+    pub(super) fn remove(&mut self, index: u32) -> Socket<OwnedFd> {
         let slot = &mut self.slots[index];
-        let number = (slot.word & DESCRIPTOR_MASK) as RawFd;
+        let number = slot.word & DESCRIPTOR_MASK;
         slot.generation = slot.generation.checked_add(1).unwrap_or(1);
         slot.word = (u32::from(DEAD) << DESCRIPTOR_BITS) | self.free;
         self.free = index;
+        if number & REGISTERED != 0 {
+            return Socket::Registered(number & !REGISTERED);
+        }
         // SAFETY: `insert` took the ownership of this number into the slot, and the slot has just
         // forgotten it: nobody else closes it.
-        unsafe { OwnedFd::from_raw_fd(number) }
+        Socket::Descriptor(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
+    }
+
+    /// From now on the socket is registered at this place. Gives its descriptor back, if it had one.
+    pub(super) fn relocate(&mut self, index: u32, place: u32) -> Option<OwnedFd> {
+        debug_assert!(place <= NUMBER_MAX);
+        let slot = &mut self.slots[index];
+        let number = slot.word & DESCRIPTOR_MASK;
+        slot.word = (slot.word & !DESCRIPTOR_MASK) | REGISTERED | place;
+        // SAFETY: as in `remove`.
+        (number & REGISTERED == 0).then(|| unsafe { OwnedFd::from_raw_fd(number as RawFd) })
     }
 
     /// The flags of this very occupant, dead or alive.
@@ -130,12 +156,15 @@ impl Slots {
         }
     }
 
-    /// The descriptor of an occupied slot.
-    pub(super) fn descriptor(&self, index: u32) -> BorrowedFd<'_> {
-        let number = (self.slots[index].word & DESCRIPTOR_MASK) as RawFd;
+    /// The socket of an occupied slot.
+    pub(super) fn socket(&self, index: u32) -> Socket<BorrowedFd<'_>> {
+        let number = self.slots[index].word & DESCRIPTOR_MASK;
+        if number & REGISTERED != 0 {
+            return Socket::Registered(number & !REGISTERED);
+        }
         // SAFETY: callers pass the index of an occupied slot (its key was checked by `flags`), which
         // owns an open descriptor for as long as the slots are borrowed.
-        unsafe { BorrowedFd::borrow_raw(number) }
+        Socket::Descriptor(unsafe { BorrowedFd::borrow_raw(number as RawFd) })
     }
 }
 
@@ -177,6 +206,21 @@ mod tests {
         assert_eq!((slots.alive(third), slots.flags(third)), (None, Some(DEAD)));
         slots.clear(second.index, READ_TOLD);
         assert_eq!(slots.alive(second), Some(0));
+    }
+
+    #[test]
+    fn a_socket_moves_out_of_the_table_and_keeps_its_key() {
+        let mut slots = Slots::new();
+        let conn = slots.insert(descriptor(), READ_TOLD).expect("room");
+        assert!(slots.relocate(conn.index, 70_000).is_some());
+        assert_eq!(slots.alive(conn), Some(READ_TOLD));
+        assert!(matches!(
+            slots.socket(conn.index),
+            Socket::Registered(70_000)
+        ));
+        assert!(slots.relocate(conn.index, 7).is_none());
+        assert!(matches!(slots.remove(conn.index), Socket::Registered(7)));
+        assert_eq!(slots.alive(conn), None);
     }
 
     #[test]

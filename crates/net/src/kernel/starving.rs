@@ -17,7 +17,8 @@ const RETRY: Duration = Duration::from_millis(100);
 impl Kernel {
     /// A write took nothing: remembers the connection if nobody else will say when there is room.
     pub(super) fn blocked(&mut self, conn: Conn) {
-        if has_bytes_on_their_way(self.slots.descriptor(conn.index)) {
+        let is_full = self.with_socket(conn.index, has_bytes_on_their_way);
+        if is_full.unwrap_or(true) {
             return;
         }
         self.statistics.starved_writes += 1;

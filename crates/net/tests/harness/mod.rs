@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use net::kernel::{
     ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Statistics, Waker,
+    registered_room,
 };
 use net::{Conn, Event, Net, Read, Write};
 
@@ -22,7 +23,7 @@ pub struct Side {
 
 impl Side {
     pub fn new() -> Side {
-        Side::with(KernelOptions::default(), Handover::alone())
+        Side::with(options(), Handover::alone())
     }
 
     pub fn with(options: KernelOptions, handover: Handover) -> Side {
@@ -123,6 +124,16 @@ impl Side {
     pub fn statistics(&self) -> Statistics {
         self.net.statistics()
     }
+}
+
+/// The defaults; in the test binary `registered` every socket lives beside the descriptor table.
+pub fn options() -> KernelOptions {
+    let mut options = KernelOptions::default();
+    if module_path!().starts_with("registered") && registered_room() > 0 {
+        options.registered_max = 100_000;
+        options.table_connections_max = 0;
+    }
+    options
 }
 
 pub fn loopback() -> SocketAddr {
