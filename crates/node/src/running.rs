@@ -43,6 +43,8 @@ pub struct NodeOptions {
     pub backlog_max: i32,
     /// Give each I/O thread a descriptor table of its own where the system allows it.
     pub private_tables: bool,
+    /// Hold connections beyond the descriptor limit in io_uring instances where the system allows it.
+    pub registered_sockets: bool,
     /// Random: keys the hash of topic names.
     pub hash_seed: (u64, u64),
     /// Where logs on disk lie, each in a directory of its name; needed if there is one.
@@ -187,6 +189,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         settings: settings.clone(),
         keep,
         private_tables: options.private_tables,
+        registered_sockets: options.registered_sockets,
         plain_count,
         tls: options.tls.map(|tls| tls.server),
         socket_send_bytes: options.socket_send_bytes,
@@ -424,6 +427,7 @@ struct Shared {
     settings: Arc<Settings>,
     keep: Vec<RawFd>,
     private_tables: bool,
+    registered_sockets: bool,
     /// Listeners without TLS; they are the first.
     plain_count: usize,
     tls: Option<Arc<tls::Server>>,
@@ -614,6 +618,11 @@ fn open_kernel(
             .connections_max
             .min(KernelOptions::default().connections_max),
         table_threads_count: if is_private { 1 } else { threads_count },
+        registered_max: if shared.registered_sockets {
+            u32::MAX
+        } else {
+            0
+        },
         ..KernelOptions::default()
     };
     let mut kernel = Kernel::new(options, waker, handover).map_err(StartError::System)?;

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use net::kernel::{RESERVE, raise_nofile_limit, unshare_table};
+use net::kernel::{RESERVE, raise_nofile_limit, registered_room, unshare_table};
 
 use crate::machine;
 use crate::source::Sources;
@@ -33,6 +33,8 @@ pub struct Plan {
 struct Machine {
     descriptors_max: u64,
     has_private_tables: bool,
+    /// Connections that a thread may hold beside its table.
+    registered: u64,
     ports: u64,
     available_bytes: u64,
 }
@@ -48,6 +50,7 @@ impl Plan {
         let machine = Machine {
             descriptors_max: raise_nofile_limit().soft,
             has_private_tables,
+            registered: u64::from(registered_room()),
             ports: Sources::capacity(addresses).unwrap_or_else(ephemeral_ports) * targets.max(1),
             available_bytes: machine::available_bytes().unwrap_or(u64::MAX),
         };
@@ -66,7 +69,9 @@ impl Plan {
             .saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS)
             .max(2);
         // Every table also holds the wakers of all threads.
-        let in_tables = |threads: u64| threads.saturating_mul(free.saturating_sub(threads));
+        let in_tables = |threads: u64| {
+            threads.saturating_mul(free.saturating_sub(threads) + machine.registered)
+        };
         if machine.has_private_tables {
             plan.limit(
                 in_tables(free / 2).max(1),
@@ -74,7 +79,9 @@ impl Plan {
             );
         } else {
             plan.limit(
-                free.saturating_sub(plan.threads * (u64::from(RESERVE) + 1)).max(1),
+                (free + machine.registered)
+                    .saturating_sub(plan.threads * (u64::from(RESERVE) + 1))
+                    .max(1),
                 "the descriptor limit (ulimit -n) holds for all threads together, as private tables are refused here",
             );
         }
@@ -126,6 +133,7 @@ mod tests {
     const ROOMY: Machine = Machine {
         descriptors_max: 1_000_000,
         has_private_tables: true,
+        registered: 0,
         ports: u64::MAX,
         available_bytes: u64::MAX,
     };
@@ -144,6 +152,13 @@ mod tests {
             ..ROOMY
         };
         check(small, 10_000, (10_000, 11, 0));
+        // None where sockets need no table.
+        let registered = Machine {
+            registered: 16_384,
+            ..small
+        };
+        check(registered, 10_000, (10_000, 2, 0));
+        check(registered, 40_000, (40_000, 3, 0));
         let shared = Machine {
             has_private_tables: false,
             ..small

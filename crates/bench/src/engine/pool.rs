@@ -118,6 +118,7 @@ impl<P: Protocol> Worker<P> {
             } else {
                 self.workers as u32
             },
+            registered_max: u32::MAX,
             ..KernelOptions::default()
         };
         let shared = self.shared.clone();

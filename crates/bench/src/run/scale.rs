@@ -3,7 +3,7 @@
 //! Place: before anything is started. Costs are those of `docs/performance.md`, rounded up; a limit is told with what to do
 //! about it.
 
-use net::kernel::{raise_nofile_limit, unshare_table};
+use net::kernel::{raise_nofile_limit, registered_room, unshare_table};
 use serde::Serialize;
 
 use super::observe::kibibytes;
@@ -80,6 +80,8 @@ pub struct Machine {
     pub descriptors_max: u64,
     /// Threads may have descriptor tables of their own.
     pub has_private_tables: bool,
+    /// Connections that a thread of ours may hold beside its table.
+    pub registered: u64,
     /// Clients and server are both here.
     pub is_local: bool,
     /// Cores of the server.
@@ -108,6 +110,7 @@ impl Machine {
             available_bytes: kibibytes(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(u64::MAX),
             files_free: files_max.saturating_sub(files_used),
             descriptors_max: raise_nofile_limit().soft,
+            registered: u64::from(registered_room()),
             has_private_tables: std::thread::spawn(|| unshare_table(&[]).is_ok())
                 .join()
                 .unwrap_or(false),
@@ -118,14 +121,16 @@ impl Machine {
         }
     }
 
-    /// I/O threads that a server needs for so many connections, with some room as they spread unevenly.
+    /// I/O threads that a server needs for so many connections, with some room as they spread unevenly. Where sockets need
+    /// no table it is one for each core.
     pub fn io_threads(&self, clients: u64) -> u64 {
         let each = self
             .descriptors_max
             .saturating_sub(OTHER_DESCRIPTORS)
+            .saturating_add(self.registered)
             .max(1);
         let needed = clients.saturating_add(clients / 20).div_ceil(each);
-        if self.has_private_tables {
+        if self.has_private_tables || self.registered > 0 {
             needed.max(self.server_cores).min(THREADS_MAX)
         } else {
             self.server_cores
@@ -166,7 +171,10 @@ pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limi
     let ends = if machine.is_local { 2 } else { 1 };
     let user_bytes = if has_tls { TLS_USER_BYTES } else { USER_BYTES };
     let memory = (machine.available_bytes / 100 * MEMORY_PERCENT).saturating_sub(OTHER_BYTES);
-    let tables = machine.descriptors_max.saturating_sub(OTHER_DESCRIPTORS);
+    let tables = machine
+        .descriptors_max
+        .saturating_sub(OTHER_DESCRIPTORS)
+        .saturating_add(machine.registered);
     let threads = if machine.has_private_tables {
         THREADS_MAX
     } else {
@@ -265,6 +273,7 @@ mod tests {
         files_free: 2_400_000,
         descriptors_max: 20_000,
         has_private_tables: true,
+        registered: 0,
         is_local: true,
         server_cores: 1,
         ports: 55_001,
@@ -349,6 +358,12 @@ mod tests {
     fn a_million_clients_have_threads_and_addresses() {
         assert_eq!(MACHINE.io_threads(1_000_000), 53);
         assert_eq!(MACHINE.io_threads(10), 1);
+        let registered = Machine {
+            registered: 1_048_576,
+            server_cores: 2,
+            ..MACHINE
+        };
+        assert_eq!(registered.io_threads(1_000_000), 2);
         for clients in [10, 27_501, 1_000_000, 10_000_000] {
             let patterns = MACHINE.local_addresses(clients);
             let addresses = Sources::parse_addresses(&patterns).unwrap();

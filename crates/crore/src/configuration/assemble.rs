@@ -41,6 +41,7 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         socket_send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
         backlog_max: number_u64(configuration, "listen.backlog") as i32,
         private_tables: configuration.is_on("node.private_tables"),
+        registered_sockets: configuration.is_on("node.registered_sockets"),
         hash_seed: (
             RandomState::new().hash_one(0),
             RandomState::new().hash_one(1),

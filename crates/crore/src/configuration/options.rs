@@ -163,7 +163,7 @@ pub const OPTIONS: &[OptionSpec] = &[
         "node.io_threads",
         count_or_auto(1, 1_024),
         "auto",
-        "I/O threads. Auto: one for each core that the process may use. Many more are allowed; with private descriptor tables each brings its own descriptor limit.",
+        "I/O threads. Auto: one for each core that the process may use, which is best. Many more are allowed; with private descriptor tables each brings its own descriptor limit.",
     ),
     option(
         "node.home_shards_count",
@@ -176,6 +176,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         Kind::Boolean,
         "true",
         "Give each I/O thread a descriptor table of its own. Where the system refuses, all share one and the start says so.",
+    ),
+    option(
+        "node.registered_sockets",
+        Kind::Boolean,
+        "true",
+        "Hold connections that the descriptor limit has no room for in io_uring instances, up to a million more for each I/O thread. Where the system refuses (Linux before 6.8, many containers) the descriptor limit is the end.",
     ),
     option(
         "node.data_dir",
