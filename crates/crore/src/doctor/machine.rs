@@ -1,6 +1,6 @@
 //! A captured machine as numbers. Pure: everything comes from the texts.
 
-use super::source::{CORES, Captured, PRIVATE_TABLES};
+use super::source::{CORES, Captured, PRIVATE_TABLES, REGISTERED_SOCKETS};
 
 /// A machine to judge.
 #[derive(Clone, Debug)]
@@ -114,6 +114,11 @@ impl Machine {
             Some(reason) => Err(reason),
             None => Ok(()),
         })
+    }
+
+    /// Whether a thread may hold sockets beside its descriptor table. None if nobody has tried.
+    pub fn registered_sockets(&self) -> Option<bool> {
+        Some(self.text(REGISTERED_SOCKETS)? == "allowed")
     }
 
     /// Memory of the group that leaves least, of both versions.

@@ -1,7 +1,7 @@
 //! Where the doctor reads a machine: its files, below a root, and what had to be tried. All of it is text, so that a
 //! machine can be written to a file, carried away, and judged again: values in, values out.
 
-use net::kernel::unshare_table;
+use net::kernel::{registered_room, unshare_table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ pub struct Captured(BTreeMap<String, String>);
 
 /// The name under which the answer to "may a thread have its own descriptor table" lies.
 pub const PRIVATE_TABLES: &str = "probe/private_tables";
+/// Whether sockets may be held by io_uring instances: `allowed` or `refused`.
+pub const REGISTERED_SOCKETS: &str = "probe/registered_sockets";
 /// The processors that this process may use.
 pub const CORES: &str = "probe/cores";
 
@@ -86,6 +88,11 @@ impl Captured {
             captured
                 .0
                 .insert(PRIVATE_TABLES.into(), try_private_table());
+            let is_allowed = registered_room() > 0;
+            let registered = if is_allowed { "allowed" } else { "refused" };
+            captured
+                .0
+                .insert(REGISTERED_SOCKETS.into(), registered.into());
             let cores = crate::process::cores_count().to_string();
             captured.0.insert(CORES.into(), cores);
         }

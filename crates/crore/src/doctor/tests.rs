@@ -38,6 +38,29 @@ fn a_small_virtual_machine_for_a_million() {
         SMALL_VIRTUAL_MACHINE,
         Some(1_000_000),
         "
+        limits net.ipv4.tcp_mem -> net.ipv4.tcp_mem='500000 666666 1000000'
+        limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
+        limits net.core.netdev_max_backlog -> net.core.netdev_max_backlog=10000
+        limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
+        limits network interface
+        Judged against 1,000,000 connections.
+        This machine can hold 575,796 connections now; the first wall is net.ipv4.tcp_mem.
+        After `crore doctor --apply`: 1,000,000; the first wall is then net.ipv4.tcp_mem.
+        When everything above has been done: 1,000,000; the first wall is then net.ipv4.tcp_mem.
+        ",
+    );
+}
+
+#[test]
+fn without_io_uring_the_limit_of_open_files_holds() {
+    let refused = SMALL_VIRTUAL_MACHINE.replace(
+        "=== probe/registered_sockets\nallowed",
+        "=== probe/registered_sockets\nrefused",
+    );
+    check(
+        &refused,
+        Some(1_000_000),
+        "
         limits open files
         limits net.ipv4.tcp_mem -> net.ipv4.tcp_mem='500000 666666 1000000'
         limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096

@@ -17,6 +17,7 @@ pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
     let all = [
         kernel(machine),
         private_tables(machine),
+        registered_sockets(machine),
         cores(machine),
         backlog(machine),
         half_open(machine),
@@ -64,6 +65,22 @@ fn private_tables(machine: &Machine) -> Option<Finding> {
                 "allow close_range in the seccomp profile (containers: a newer runtime, or `--security-opt seccomp=profile.json`)",
             )
         }
+    })
+}
+
+fn registered_sockets(machine: &Machine) -> Option<Finding> {
+    let name = "sockets in io_uring";
+    Some(match machine.registered_sockets()? {
+        true => Finding::ok(
+            name,
+            "allowed",
+            "connections that the limit of open files has no room for need none",
+        ),
+        false => Finding::ok(
+            name,
+            "refused",
+            "the limit of open files holds: Linux before 6.8, kernel.io_uring_disabled, or a seccomp profile",
+        ),
     })
 }
 

@@ -4,6 +4,7 @@
 use super::finding::{Change, Finding, Verdict, bytes, count};
 use super::machine::Machine;
 use crate::budget::{connection, kernel};
+use net::kernel::registered_room_for;
 
 /// What is judged against.
 #[derive(Clone, Copy, Debug)]
@@ -78,14 +79,23 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
     let is_private = !matches!(machine.private_tables(), Some(Err(_)));
     let tables = if is_private { wish.io_threads } else { 1 };
     let room = limit.hard.saturating_sub(RESERVE);
-    let max = room.saturating_mul(tables);
-    let whose = match is_private {
+    let beside = match machine.registered_sockets() {
+        Some(true) => u64::from(registered_room_for(limit.hard)),
+        _ => 0,
+    };
+    let max = room
+        .saturating_mul(tables)
+        .saturating_add(beside.saturating_mul(wish.io_threads));
+    let mut whose = match is_private {
         true => format!(
             "each of {} I/O threads has a table of its own",
             wish.io_threads
         ),
         false => "all I/O threads share one table, as private ones are refused".into(),
     };
+    if beside > 0 {
+        whose.push_str(", and io_uring holds the others");
+    }
     let value = format!("{} soft, {} hard", count(limit.soft), count(limit.hard));
     let meaning = format!("at most {} connections: {whose}", count(max));
     let finding = Finding::ok("open files", value, meaning);
@@ -117,7 +127,8 @@ fn nr_open(machine: &Machine, wish: Wish) -> Option<Finding> {
     let needed = wish.connections.div_ceil(tables) + RESERVE;
     let meaning = "no limit of open files can be higher; it holds for each table";
     let finding = Finding::ok("fs.nr_open", count(max), meaning);
-    if max >= needed {
+    // Whatever a table has no room for may be held beside it.
+    if max >= needed || machine.registered_sockets() == Some(true) {
         return Some(finding);
     }
     let room = max.saturating_sub(RESERVE).saturating_mul(tables);

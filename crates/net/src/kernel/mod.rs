@@ -567,7 +567,15 @@ impl Net for Kernel {
 
 /// How many connections a thread may hold beside its descriptor table on this system; 0 where that is not to be had.
 pub fn registered_room() -> u32 {
-    registered::room(u32::try_from(nofile_limit().soft).unwrap_or(u32::MAX))
+    match registered::is_allowed() {
+        true => registered_room_for(nofile_limit().soft),
+        false => 0,
+    }
+}
+
+/// The same for a descriptor limit, where the system allows it (Linux 6.8, io_uring).
+pub fn registered_room_for(descriptors_max: u64) -> u32 {
+    registered::room(u32::try_from(descriptors_max).unwrap_or(u32::MAX))
 }
 
 /// Connections that fit this thread's share of its descriptor table.

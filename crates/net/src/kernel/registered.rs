@@ -39,12 +39,12 @@ impl Registered {
     /// Room for up to `max` sockets, if this system allows any.
     pub(super) fn new(max: u32, descriptors_max: u32) -> Registered {
         let files = FILES_MAX.min(descriptors_max);
-        let is_allowed = max > 0 && files > 0 && is_allowed().unwrap_or(false);
+        let is_allowed = max > 0 && files > 0 && is_allowed();
         Registered {
             instances: Vec::new(),
             files,
             max: if is_allowed {
-                max.min(files * INSTANCES_MAX)
+                max.min(room(descriptors_max))
             } else {
                 0
             },
@@ -188,15 +188,18 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Whether the kernel has all that is needed (Linux 6.8) and nobody forbids it.
-fn is_allowed() -> io::Result<bool> {
-    let instance = IoUring::new(ENTRIES)?;
-    let mut probe = io_uring::register::Probe::new();
-    instance.submitter().register_probe(&mut probe)?;
-    instance.submitter().register_files_sparse(1)?;
-    Ok(probe.is_supported(opcode::FixedFdInstall::CODE))
+pub(super) fn is_allowed() -> bool {
+    let ask = || -> io::Result<bool> {
+        let instance = IoUring::new(ENTRIES)?;
+        let mut probe = io_uring::register::Probe::new();
+        instance.submitter().register_probe(&mut probe)?;
+        instance.submitter().register_files_sparse(1)?;
+        Ok(probe.is_supported(opcode::FixedFdInstall::CODE))
+    };
+    ask().unwrap_or(false)
 }
 
-/// How many sockets a thread may hold beside its descriptor table, on this system.
+/// How many sockets a thread may hold beside its descriptor table of this limit, where it is allowed.
 pub(super) fn room(descriptors_max: u32) -> u32 {
-    Registered::new(u32::MAX, descriptors_max).max
+    FILES_MAX.min(descriptors_max) * INSTANCES_MAX
 }
