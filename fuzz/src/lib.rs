@@ -26,7 +26,7 @@ pub use shard::shard;
 pub use store::{store_index, store_segment};
 pub use ticket::ticket;
 pub use tls::tls_record;
-pub use websocket::{websocket_frame, websocket_handshake, websocket_message};
+pub use websocket::{websocket_deflate, websocket_frame, websocket_handshake, websocket_message};
 
 /// A target: takes any bytes, panics when a promise is broken.
 pub type Target = fn(&[u8]);
@@ -41,6 +41,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     websocket_frame,
     websocket_message,
     websocket_handshake,
+    websocket_deflate,
     http_request,
     http_response,
     http_body,

@@ -6,12 +6,14 @@
 use broker::position::Position;
 use broker::settings::LagPolicy;
 use broker::ticket::{Ticket, TicketCursor, TicketSubscription};
-use wire::websocket::{CloseCode, ClosePayload, Opcode, frame};
+use wire::websocket::frame::RSV1;
+use wire::websocket::{CloseCode, ClosePayload, Deflater, Opcode, frame};
 
 /// The seeds of a target: a name for the file and its bytes. Empty for a name that is not a target.
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     let seeds: Vec<Vec<u8>> = match target {
         "websocket_frame" | "websocket_message" => websocket(),
+        "websocket_deflate" => compressed(),
         "websocket_handshake" => texts(HANDSHAKES),
         "http_request" => texts(REQUESTS),
         "http_response" => texts(RESPONSES),
@@ -260,6 +262,51 @@ fn websocket() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Compressed payloads by themselves and in frames, good and bad.
+fn compressed() -> Vec<Vec<u8>> {
+    let text = br#"{"bid":1.0823,"ask":1.0825,"bids":[1.0822,1.0821,1.0820]}"#.repeat(3);
+    let mut payloads: Vec<Vec<u8>> = (1..=9)
+        .step_by(4)
+        .map(|level| {
+            let mut payload = Vec::new();
+            Deflater::new(level).deflate(&[&text], &mut payload);
+            payload
+        })
+        .collect();
+    let examples: [&[u8]; 7] = [
+        b"\xf2\x48\xcd\xc9\xc9\x07\x00",
+        b"\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00",
+        b"\xf3\x48\xcd\xc9\xc9\x07\x00\x00",
+        b"\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00",
+        b"\x00",
+        // It refers to what came before the message.
+        b"\xf2\x00\x11\x00\x00",
+        b"\xf2\x48\xcd",
+    ];
+    payloads.extend(examples.iter().map(|payload| payload.to_vec()));
+    let mut bomb = Vec::new();
+    Deflater::new(9).deflate(&[&[0; 200_000]], &mut bomb);
+    payloads.push(bomb);
+    let mut seeds = Vec::new();
+    for payload in &payloads {
+        seeds.push(with_seed(payload.clone()));
+        let middle = payload.len() / 2;
+        let (front, back) = payload.split_at(middle);
+        for key in [None, Some([0x37, 0xfa, 0x21, 0x3d])] {
+            let mut input = Vec::new();
+            frame::encode(&mut input, true, Opcode::Text, payload, key);
+            input[0] |= RSV1;
+            let second = input.len();
+            frame::encode(&mut input, false, Opcode::Binary, front, key);
+            input[second] |= RSV1;
+            frame::encode(&mut input, true, Opcode::Ping, b"?", key);
+            frame::encode(&mut input, true, Opcode::Continuation, back, key);
+            seeds.push(with_seed(input));
+        }
+    }
+    seeds
+}
+
 const HANDSHAKES: &[&str] = &[
     "GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
@@ -277,6 +324,13 @@ const HANDSHAKES: &[&str] = &[
     "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Extensions: x\r\n\r\n",
     "HTTP/1.1 426 Upgrade Required\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    "GET /echo HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+     Sec-WebSocket-Extensions: x; a=\"b\\c\", permessage-deflate; server_max_window_bits=7\r\n\
+     Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=\"10\"; client_max_window_bits\r\n\r\n",
+    "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\
+     Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; server_max_window_bits=9\r\n\r\n",
 ];
 
 const REQUESTS: &[&str] = &[

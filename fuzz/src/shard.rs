@@ -78,6 +78,7 @@ fn settings() -> Arc<Settings> {
             ..Limits::default()
         },
         node_name: "fuzz".into(),
+        compression: None,
         allowed_origins: Vec::new(),
     })
 }

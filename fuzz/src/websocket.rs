@@ -3,10 +3,12 @@
 use wire::http::{HeadLimits, HeadScan, Request, Response};
 use wire::websocket::frame::{self, Frame, FrameHeader, header_len};
 use wire::websocket::handshake::{ClientHandshake, Upgrade};
-use wire::websocket::{Close, ClosePayload, Role};
+use wire::websocket::{Close, ClosePayload, Deflater, Inflater, Role};
 use wire::{Step, websocket};
 
-use crate::drive::{check_cuts, websocket_frames, websocket_messages};
+use crate::drive::{
+    check_cuts, websocket_compressed_messages, websocket_frames, websocket_messages,
+};
 use crate::split_seed;
 
 const ROLES: [Role; 2] = [Role::Server, Role::Client];
@@ -36,6 +38,43 @@ pub fn websocket_message(data: &[u8]) {
     }
 }
 
+/// Compressed messages in both roles: cuts; as one payload, within a bound and the same the second time; and what was
+/// inflated comes back when it is compressed again.
+pub fn websocket_deflate(data: &[u8]) {
+    let (seed, input) = split_seed(data);
+    for role in ROLES {
+        check_cuts(seed, |cuts| {
+            websocket_compressed_messages(input, role, 300, cuts)
+        });
+    }
+    let bytes_max = 1 + seed as usize % 100_000;
+    let mut inflater = Inflater::new();
+    let first = inflater.decode(input, bytes_max).map(<[u8]>::to_vec);
+    assert_eq!(
+        inflater.decode(input, bytes_max),
+        first.as_deref().map_err(|error| *error)
+    );
+    let Ok(message) = first else {
+        return;
+    };
+    assert!(message.len() <= bytes_max);
+    let mut deflater = Deflater::new(seed as u8);
+    let (front, back) = message.split_at(message.len() / 2);
+    for parts in [
+        &[&message[..]][..],
+        &[input],
+        &[front, back],
+        &[input, input],
+    ] {
+        let mut payload = Vec::new();
+        if deflater.deflate(parts, &mut payload) {
+            let plain = parts.concat();
+            assert!(payload.len() < plain.len());
+            assert_eq!(inflater.decode(&payload, plain.len()), Ok(&plain[..]));
+        }
+    }
+}
+
 /// Handshakes, as a server reads the request and as a client reads the answer.
 pub fn websocket_handshake(data: &[u8]) {
     let limits = HeadLimits::default();
@@ -43,8 +82,15 @@ pub fn websocket_handshake(data: &[u8]) {
         Request::decode(data, &mut HeadScan::new(), &limits)
     {
         let mut answer = Vec::new();
-        match Upgrade::check(&request) {
-            Ok(upgrade) => upgrade.encode_response(&mut answer, upgrade.subprotocols().next()),
+        let checked =
+            Upgrade::check(&request).and_then(|upgrade| Ok((upgrade, upgrade.choose_deflate()?)));
+        match checked {
+            Ok((upgrade, deflate)) => {
+                let subprotocol = upgrade.subprotocols().next();
+                upgrade.encode_response_with(&mut answer, subprotocol, deflate);
+                let bits = deflate.map_or(15, |deflate| deflate.server_window_bits);
+                assert!((8..=15).contains(&bits));
+            }
             Err(refusal) => refusal.encode(&mut answer),
         }
         let decoded = Response::decode(&answer, &mut HeadScan::new(), &limits, "GET");
@@ -60,8 +106,10 @@ pub fn websocket_handshake(data: &[u8]) {
             nonce: *b"the sample nonce",
             subprotocols: &["crore.v1"],
             headers: &[],
+            deflate: true,
         };
         let _ = handshake.check_response(&response);
+        let _ = handshake.check_deflate(&response);
     }
 }
 

@@ -155,6 +155,9 @@ pub struct SubCommand {
     /// Receive buffer of each socket in bytes (SO_RCVBUF); a small one makes a slow reader
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub receive_buffer: Option<u64>,
+    /// Offer compressed messages (permessage-deflate); the node takes that where websocket.compression is on
+    #[arg(long)]
+    pub compress: bool,
     /// All connections are dropped at once after this span of the run
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_for")]
     pub away_after: Option<Duration>,
@@ -285,6 +288,7 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         return_rate: None,
         has_last_receiver: false,
         receive_bytes: receive_bytes.context("--receive-buffer")?,
+        is_compressed: command.compress,
         common,
     };
     let mut awaited = Awaited::new(&command.ledgers);

@@ -24,8 +24,19 @@ pub struct Settings {
     pub tickets: TicketSettings,
     /// The node's name, as told to clients.
     pub node_name: String,
+    /// Compression of WebSocket messages for clients that ask for it; `None`: nobody gets it.
+    pub compression: Option<CompressionSettings>,
     /// Origins that browsers may come from, beside pages served by the node itself. `*` allows all.
     pub allowed_origins: Vec<String>,
+}
+
+/// What is compressed, and how (RFC 7692, without context takeover).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompressionSettings {
+    /// Shorter messages go as they are, in bytes.
+    pub bytes_min: u32,
+    /// 1 (quick) to 9 (small).
+    pub level: u8,
 }
 
 /// Who signs resume tickets, and which of them count. Without keys none are issued, and none is taken.

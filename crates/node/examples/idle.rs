@@ -189,6 +189,7 @@ fn settings() -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         node_name: "node".into(),
+        compression: None,
         allowed_origins: Vec::new(),
     }
 }
@@ -203,6 +204,7 @@ fn opening(number: u64) -> Vec<u8> {
         nonce: [7; 16],
         subprotocols: &["crore.v1"],
         headers: &[],
+        deflate: false,
     };
     handshake.encode_request(&mut bytes);
     let hello = ClientFrame::Hello(Hello {

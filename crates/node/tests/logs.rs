@@ -104,6 +104,7 @@ fn settings() -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         node_name: "test".into(),
+        compression: None,
         allowed_origins: Vec::new(),
     }
 }

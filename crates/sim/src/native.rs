@@ -5,6 +5,7 @@ mod act;
 mod answers;
 mod inbound;
 mod once;
+mod packing;
 mod plain;
 mod policies;
 mod subscribed;
@@ -15,12 +16,14 @@ use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::{Once, Oracle, Run};
 use crate::plan::Plan;
 use broker::settings::LagPolicy;
+use packing::Packing;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
 use ticket::Held;
 use wide::Wide;
 use wire::http::HeadScan;
 use wire::native::{ClientFrame, Start};
+use wire::websocket::frame::RSV1;
 use wire::websocket::handshake::ClientHandshake;
 use wire::websocket::message::Assembler;
 use wire::websocket::{Opcode, frame};
@@ -95,6 +98,7 @@ pub struct NativeClient {
     nonce: [u8; 16],
     assembler: Assembler,
     assembly: Vec<u8>,
+    packing: Packing,
     plain: BTreeMap<u32, Plain>,
     wide: BTreeMap<u32, Wide>,
     aliases: BTreeMap<u32, u32>,
@@ -130,6 +134,7 @@ impl NativeClient {
             welcome_ms: 0,
             scan: HeadScan::new(),
             nonce: [0; 16],
+            packing: Packing::new(id, plan),
             assembler: Assembler::new(),
             assembly: Vec::new(),
             plain: BTreeMap::new(),
@@ -190,6 +195,7 @@ impl NativeClient {
             nonce: self.nonce,
             subprotocols: &["crore.v1"],
             headers: &[],
+            deflate: self.packing.is_offered(),
         }
     }
 
@@ -202,6 +208,12 @@ impl NativeClient {
     fn binary(&mut self, bytes: &[u8]) {
         let mut out = Vec::new();
         let mut key = [0; 4];
+        let packed = match self.is_open {
+            true => self.packing.pack(bytes),
+            false => None,
+        };
+        let is_packed = packed.is_some();
+        let bytes = packed.as_deref().unwrap_or(bytes);
         // Now and then in fragments.
         if bytes.len() > 2 && self.peer.random.chance(0.1) {
             let at = 1 + self.peer.random.below(bytes.len() as u64 - 1) as usize;
@@ -217,6 +229,9 @@ impl NativeClient {
         } else {
             self.peer.random.fill(&mut key);
             frame::encode(&mut out, true, Opcode::Binary, bytes, Some(key));
+        }
+        if is_packed {
+            out[0] |= RSV1;
         }
         self.peer.send(&out);
     }

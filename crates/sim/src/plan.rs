@@ -5,8 +5,8 @@ use crate::mutation::Mutation;
 use broker::filters::FilterTrie;
 use broker::mail::Code;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketKey,
-    TicketSettings,
+    CompressionSettings, Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings,
+    Settings, TicketKey, TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -115,6 +115,7 @@ impl Plan {
             None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
         };
         let mut settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
+        settings.compression = draw_compression(seed);
         // Drawn apart, so that worlds without policies stay what they were.
         let mut policies = Prng::new(seed ^ 0x01a6);
         let is_about_policies = mutation == Some(Mutation::SkipLess);
@@ -235,6 +236,7 @@ impl Plan {
             rule_filters: rule_filters(),
             limits: old.limits.clone(),
             node_name: old.node_name.clone(),
+            compression: old.compression,
             allowed_origins: old.allowed_origins.clone(),
         });
     }
@@ -390,6 +392,7 @@ fn draw_settings(
         rules,
         limits,
         node_name: "sim".into(),
+        compression: None,
         allowed_origins: vec!["*".into()],
     }
 }
@@ -409,6 +412,16 @@ fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> 
     };
     let kind = |_| kinds[random.below(kinds.len() as u64) as usize];
     (0..count).map(kind).collect()
+}
+
+/// In one of three worlds; the others are what they were before there was compression.
+fn draw_compression(seed: u64) -> Option<CompressionSettings> {
+    let mut random = Prng::new(seed ^ 0x0de_f1a7e);
+    let settings = CompressionSettings {
+        bytes_min: [16, 40, 200][random.below(3) as usize],
+        level: random.between(1, 9) as u8,
+    };
+    seed.is_multiple_of(3).then_some(settings)
 }
 
 /// Any policy.

@@ -524,6 +524,8 @@ impl World {
                 skipped: edge.skipped,
                 slow_closed: edge.slow_closed,
                 resumed: edge.tickets_resumed,
+                compressed: edge.compressed,
+                inflated: edge.inflated,
                 stalls: home.logs_stalled,
                 ..Reached::default()
             };

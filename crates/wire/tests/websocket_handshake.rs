@@ -188,6 +188,7 @@ const CLIENT: ClientHandshake<'_> = ClientHandshake {
     nonce: *b"the sample nonce",
     subprotocols: &["crore.v1", "crore.v0"],
     headers: &[("Origin", "http://a\r\nInjected: 1")],
+    deflate: false,
 };
 
 #[test]

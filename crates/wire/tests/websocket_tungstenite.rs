@@ -68,6 +68,7 @@ fn ours(input: &[u8], role: Role) -> (Outcome, Option<MessageError>) {
             }
             Ok(Step::Done { value, consumed }) => {
                 let seen = match value {
+                    Event::Compressed(..) => unreachable!("nothing was agreed"),
                     Event::Fragment => None,
                     Event::Text(text) => Some(Seen::Text(text.into())),
                     Event::Binary(bytes) => Some(Seen::Binary(bytes.into())),

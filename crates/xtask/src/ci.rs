@@ -73,6 +73,11 @@ const STEPS: &[Step] = &[
     ),
     slow("crashes", "the same with many kills", steps::crashes),
     slow(
+        "conformance",
+        "WebSocket conformance, all cases of compression too",
+        steps::conformance,
+    ),
+    slow(
         "abuse",
         "hostile and broken clients against the binary",
         steps::abuse,

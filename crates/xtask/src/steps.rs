@@ -21,6 +21,8 @@ const PURE_PACKAGES: &[&str] = &[
     // Checksums of the durable log, by the processor's own instruction.
     "crc-fast",
     "spin",
+    // Compression.
+    "zlib-rs",
     // Text formats.
     "base64",
     "httparse",
@@ -198,6 +200,10 @@ pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
 
 pub fn autobahn(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "autobahn", &[])
+}
+
+pub fn conformance(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "autobahn", &["--all"])
 }
 
 pub fn crash(workspace: &Workspace) -> Result<Tally> {

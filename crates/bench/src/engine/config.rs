@@ -160,6 +160,8 @@ pub struct SubscribersConfig {
     pub has_last_receiver: bool,
     /// `SO_RCVBUF` of the clients in bytes; the kernel's own without it.
     pub receive_bytes: Option<usize>,
+    /// Over WebSocket: offer compressed messages.
+    pub is_compressed: bool,
 }
 
 impl SubscribersConfig {
@@ -184,6 +186,7 @@ impl SubscribersConfig {
             return_rate: None,
             has_last_receiver: false,
             receive_bytes: None,
+            is_compressed: false,
         }
     }
 }

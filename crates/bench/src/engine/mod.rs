@@ -147,7 +147,7 @@ impl Subscribers {
         };
         match config.transport {
             Transport::Ws => launch(common, &run, |worker, clients| {
-                let sockets = sockets(native::SUBPROTOCOLS, worker);
+                let sockets = sockets(native::SUBPROTOCOLS, worker, config.is_compressed);
                 native::NativeSubscribers::new(sockets, share(worker, clients))
             }),
             transport => launch(common, &run, |worker, clients| {
@@ -189,7 +189,7 @@ impl Publishers {
         config.load.window = run.window.clone();
         let load = Arc::new(config.load);
         launch(common, &run, |worker, clients| {
-            let sockets = sockets(native::SUBPROTOCOLS, worker);
+            let sockets = sockets(native::SUBPROTOCOLS, worker, false);
             let estate = run.estate.clone();
             publishers::Publishers::new(sockets, load.clone(), worker, workers, clients, estate)
         })
@@ -215,7 +215,7 @@ impl Echoes {
         let clients = config.clients.min(plan.clients);
         let run = Run::new(common, plan, clients);
         launch(common, &run, |worker, _| {
-            let sockets = sockets(&[], worker);
+            let sockets = sockets(&[], worker, false);
             let size = config.size.max(HEADER_BYTES);
             echoes::Echoes::new(sockets, every_ns, size, publisher, run.window.clone())
         })
@@ -529,8 +529,8 @@ fn launch<P: Protocol>(
     Ok(handle)
 }
 
-fn sockets(subprotocols: &'static [&'static str], worker: u64) -> Sockets {
-    Sockets::new(subprotocols, seed_from_entropy() ^ worker)
+fn sockets(subprotocols: &'static [&'static str], worker: u64, deflate: bool) -> Sockets {
+    Sockets::new(subprotocols, seed_from_entropy() ^ worker, deflate)
 }
 
 /// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i modulo workers.

@@ -9,7 +9,7 @@ use stdx::prng::Prng;
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Response};
 use wire::websocket::handshake::ClientHandshake;
-use wire::websocket::{Assembler, CloseCode, Event, Opcode, Role, frame};
+use wire::websocket::{Assembler, CloseCode, Event, Inflater, Kind, Opcode, Role, frame};
 
 use super::route::Route;
 
@@ -31,6 +31,9 @@ pub(super) struct Sockets {
     assembly: HashMap<u32, Vec<u8>>,
     subprotocols: &'static [&'static str],
     seed: u64,
+    /// Offers compressed messages.
+    deflate: bool,
+    inflater: Inflater,
 }
 
 /// What came.
@@ -46,12 +49,14 @@ pub(super) enum Incoming<'a> {
 }
 
 impl Sockets {
-    pub(super) fn new(subprotocols: &'static [&'static str], seed: u64) -> Sockets {
+    pub(super) fn new(subprotocols: &'static [&'static str], seed: u64, deflate: bool) -> Sockets {
         Sockets {
             states: Vec::new(),
             assembly: HashMap::new(),
             subprotocols,
             seed,
+            deflate,
+            inflater: Inflater::new(),
         }
     }
 
@@ -94,10 +99,15 @@ impl Sockets {
             let Step::Done { value, consumed } = step else {
                 return Ok(None);
             };
-            self.handshake(place)
+            let handshake = self.handshake(place);
+            let deflate = handshake
                 .check_response(&value)
+                .and_then(|_| handshake.check_deflate(&value))
                 .map_err(|error| error.to_string())?;
-            self.states[place as usize].is_open = true;
+            self.states[place as usize] = State {
+                is_open: true,
+                assembler: Assembler::with_deflate(deflate),
+            };
             return Ok(Some((Incoming::Opened, consumed)));
         }
         // Most messages come whole and never touch the map.
@@ -118,6 +128,10 @@ impl Sockets {
                 Event::Ping(payload) => {
                     let start = consumed - payload.len();
                     return Ok(Some((Incoming::Ping(&bytes[start..consumed]), consumed)));
+                }
+                Event::Compressed(kind, payload) => {
+                    let start = consumed - payload.len();
+                    return inflate(&mut self.inflater, kind, &bytes[start..consumed], consumed);
                 }
                 Event::Close(close) => return Err(close_text(close.code, close.reason)),
                 Event::Pong(_) | Event::Fragment => return Ok(Some((Incoming::Other, consumed))),
@@ -143,6 +157,9 @@ impl Sockets {
             Event::Text(text) => Incoming::Text(text.as_bytes()),
             Event::Binary(payload) => Incoming::Binary(payload),
             Event::Ping(payload) => Incoming::Ping(payload),
+            Event::Compressed(kind, payload) => {
+                return inflate(&mut self.inflater, kind, payload, consumed);
+            }
             Event::Close(close) => return Err(close_text(close.code, close.reason)),
             Event::Pong(_) | Event::Fragment => Incoming::Other,
         };
@@ -160,8 +177,25 @@ impl Sockets {
             nonce,
             subprotocols: self.subprotocols,
             headers: &[],
+            deflate: self.deflate,
         }
     }
+}
+
+fn inflate<'a>(
+    inflater: &'a mut Inflater,
+    kind: Kind,
+    payload: &[u8],
+    consumed: usize,
+) -> Result<Option<(Incoming<'a>, usize)>, String> {
+    let message = inflater
+        .decode(payload, MESSAGE_BYTES_MAX)
+        .map_err(|error| error.to_string())?;
+    let incoming = match kind {
+        Kind::Text => Incoming::Text(message),
+        Kind::Binary => Incoming::Binary(message),
+    };
+    Ok(Some((incoming, consumed)))
 }
 
 /// Appends one masked frame.

@@ -5,6 +5,7 @@
 //! own in each event and are encoded one by one.
 
 use super::Edge;
+use super::compression::Packed;
 use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
@@ -22,8 +23,21 @@ pub(crate) struct Delivery<'a> {
     topic: u32,
     /// It answers a question of one connection, and the log may not bring it again.
     is_answer: bool,
+    /// It is read from the log for one subscription, not for all.
+    is_private: bool,
     native: Option<Place>,
+    packed: PackedFormat,
     raw: Option<Place>,
+}
+
+/// The native frame, compressed.
+#[derive(Clone, Copy)]
+enum PackedFormat {
+    /// Nobody has needed it.
+    Untried,
+    /// It would not be shorter, or the message is too short to try.
+    Useless,
+    In(Packed),
 }
 
 impl<'a> Delivery<'a> {
@@ -35,7 +49,9 @@ impl<'a> Delivery<'a> {
             home,
             topic,
             is_answer: false,
+            is_private: false,
             native: None,
+            packed: PackedFormat::Untried,
             raw: None,
         })
     }
@@ -92,6 +108,7 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let (home, topic) = (entry.home, entry.topic);
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
+            delivery.is_private = true;
             self.deliver_to(subscription, &mut delivery);
         }
     }
@@ -102,6 +119,7 @@ impl Edge {
         let (home, topic) = (entry.home, entry.topic);
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
             delivery.is_answer = true;
+            delivery.is_private = true;
             self.deliver_to(subscription, &mut delivery);
         }
     }
@@ -120,9 +138,12 @@ impl Edge {
         let slot = &self.slots[index];
         self.statistics.delivered += 1;
         let place = match slot.protocol {
-            Protocol::Native => match delivery.native.filter(|&place| self.ring.holds(place)) {
-                Some(place) => place,
-                None => *delivery.native.insert(self.enter_native(delivery)),
+            Protocol::Native => match slot.window_bits() {
+                0 => self.native_place(delivery),
+                window_bits => match self.packed_place(window_bits, delivery) {
+                    Some(place) => place,
+                    None => self.native_place(delivery),
+                },
             },
             Protocol::Events if slot.is(flag::RAW) => {
                 match delivery.raw.filter(|&place| self.ring.holds(place)) {
@@ -179,21 +200,67 @@ impl Edge {
         }
     }
 
+    fn native_place(&mut self, delivery: &mut Delivery<'_>) -> Place {
+        match delivery.native.filter(|&place| self.ring.holds(place)) {
+            Some(place) => place,
+            None => *delivery.native.insert(self.enter_native(delivery)),
+        }
+    }
+
+    /// The compressed frame, for a client with this window; `None`: it gets the other one.
+    fn packed_place(&mut self, window_bits: u8, delivery: &mut Delivery<'_>) -> Option<Place> {
+        match delivery.packed {
+            PackedFormat::In(packed) if self.ring.holds(packed.place) => {}
+            PackedFormat::Useless => return None,
+            _ => {
+                delivery.packed = match self.enter_native_packed(window_bits, delivery) {
+                    Some(packed) => PackedFormat::In(packed),
+                    None => PackedFormat::Useless,
+                };
+            }
+        }
+        match delivery.packed {
+            PackedFormat::In(packed) if packed.fits(window_bits) => Some(packed.place),
+            _ => None,
+        }
+    }
+
+    fn enter_native_packed(&mut self, window_bits: u8, delivery: &Delivery<'_>) -> Option<Packed> {
+        let payload = delivery.view.payload();
+        if !self.is_worth_packing(payload.len()) {
+            return None;
+        }
+        let (head, attributes) = self.native_head(delivery);
+        let parts = [&head[..], &attributes, payload];
+        let packed = if delivery.is_private {
+            self.enter_packed_privately(window_bits, &parts, delivery.origin())
+        } else {
+            self.enter_packed(&parts, delivery.origin())
+        };
+        self.attributes = attributes;
+        packed
+    }
+
     fn enter_native(&mut self, delivery: &Delivery<'_>) -> Place {
+        let (head, attributes) = self.native_head(delivery);
+        let (record, view) = (delivery.record, &delivery.view);
+        let place = self.enter_message(&head, &attributes, record, view, delivery.origin());
+        self.attributes = attributes;
+        place
+    }
+
+    /// What stands before the payload. The caller gives the attributes' buffer back.
+    fn native_head(&mut self, delivery: &Delivery<'_>) -> (native::MessageHead, Vec<u8>) {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);
-        let alias = self.alias(delivery.home, delivery.topic);
         let head = native::message_head(
-            alias,
+            self.alias(delivery.home, delivery.topic),
             view.offset(),
             view.prev(),
             retained(view),
             !attributes.is_empty(),
         );
-        let place =
-            self.enter_message(&head, &attributes, delivery.record, view, delivery.origin());
-        self.attributes = attributes;
-        place
+        (head, attributes)
     }
 
     /// The frame of a message for filters; carries the topic's name, so that no connection keeps a table of them. It is
@@ -206,6 +273,54 @@ impl Edge {
         subscription: Option<u32>,
         origin: Origin,
     ) -> Place {
+        self.with_named_head(
+            topic,
+            partition,
+            delivery,
+            subscription,
+            &mut |edge, head| {
+                // The attributes are in the head.
+                edge.enter_message(head, &[], delivery.record, &delivery.view, origin)
+            },
+        )
+    }
+
+    /// The same frame compressed, if that is worth it: for one connection with this window, or for all.
+    fn enter_named_packed(
+        &mut self,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        to: Option<(u32, u8)>,
+        origin: Origin,
+    ) -> Option<Packed> {
+        let payload = delivery.view.payload();
+        if !self.is_worth_packing(payload.len()) {
+            return None;
+        }
+        let subscription = to.map(|(subscription, _)| subscription);
+        self.with_named_head(
+            topic,
+            partition,
+            delivery,
+            subscription,
+            &mut |edge, head| match to {
+                Some((_, window_bits)) => {
+                    edge.enter_packed_privately(window_bits, &[head, payload], origin)
+                }
+                None => edge.enter_packed(&[head, payload], origin),
+            },
+        )
+    }
+
+    fn with_named_head<T>(
+        &mut self,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        subscription: Option<u32>,
+        enter: &mut dyn FnMut(&mut Edge, &[u8]) -> T,
+    ) -> T {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);
         let mut head = std::mem::take(&mut self.scratch);
@@ -222,11 +337,10 @@ impl Edge {
             subscription,
         };
         native::encode_named_message_head(&named, &attributes, &mut head);
-        // The attributes are in the head.
-        let place = self.enter_message(&head, &[], delivery.record, view, origin);
+        let entered = enter(self, &head);
         self.scratch = head;
         self.attributes = attributes;
-        place
+        entered
     }
 
     fn enter_message(
@@ -340,13 +454,13 @@ impl Edge {
             after: delivery.view.offset() - 1,
             serial: self.named_frames,
         };
-        // Making room for it may make others lag: who is behind is asked only then.
-        let place = self.enter_named(topic, partition, delivery, None, origin);
         let is_native = |edge: &Edge, subscription: u32| {
             let entry = &edge.subscriptions[subscription];
             let slot = &edge.slots[entry.connection];
             entry.stage == Stage::Wide && slot.protocol == Protocol::Native
         };
+        // Making room for it may make others lag: who is behind is asked only then.
+        let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
         let mut has_apart = false;
         for &subscription in targets {
             let index = self.subscriptions[subscription].connection;
@@ -360,7 +474,11 @@ impl Edge {
             } else {
                 self.slots[index].named = shared;
                 self.statistics.delivered += 1;
-                self.push_place(index, place);
+                let window_bits = self.window_bits(index);
+                let packed = packed.filter(|packed| packed.fits(window_bits));
+                if let Some(place) = packed.map(|packed| packed.place).or(plain) {
+                    self.push_place(index, place);
+                }
             }
         }
         if !has_apart {
@@ -375,6 +493,42 @@ impl Edge {
                 self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
         }
+    }
+
+    /// The frame for all that cover the topic, in the formats that they take: with the second one everybody is served whom
+    /// the first does not fit.
+    fn enter_shared(
+        &mut self,
+        targets: &[u32],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        origin: Origin,
+    ) -> (Option<Packed>, Option<Place>) {
+        let window_bits_of = |edge: &Edge, subscription: u32| {
+            edge.window_bits(edge.subscriptions[subscription].connection)
+        };
+        let is_packed = self.settings.compression.is_some()
+            && targets
+                .iter()
+                .any(|&target| window_bits_of(self, target) > 0);
+        let packed = match is_packed {
+            true => self.enter_named_packed(topic, partition, delivery, None, origin),
+            false => None,
+        };
+        if let Some(packed) = packed
+            && targets
+                .iter()
+                .all(|&target| packed.fits(window_bits_of(self, target)))
+        {
+            return (Some(packed), None);
+        }
+        let plain = self.enter_named(topic, partition, delivery, None, origin);
+        // Two large frames may be more than the ring keeps.
+        (
+            packed.filter(|packed| self.ring.holds(packed.place)),
+            Some(plain),
+        )
     }
 
     fn deliver_to_streams(
@@ -416,7 +570,13 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let (index, client) = (entry.connection, entry.client);
         let place = match self.slots[index].protocol {
-            Protocol::Native => self.enter_named(topic, partition, delivery, Some(client), origin),
+            Protocol::Native => {
+                let to = Some((client, self.window_bits(index)));
+                match self.enter_named_packed(topic, partition, delivery, to, origin) {
+                    Some(packed) => packed.place,
+                    None => self.enter_named(topic, partition, delivery, Some(client), origin),
+                }
+            }
             _ => self.enter_event(origin, &mut |edge, event| {
                 edge.append_wide_event(index, topic, partition, delivery, event);
             }),

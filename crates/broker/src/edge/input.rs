@@ -6,6 +6,7 @@
 //! connections of the edge have unfinished stays within `pinned_bytes_max`.
 
 use super::Edge;
+use super::compression::WORK_BYTES_FRAME;
 use super::slots::{NONE, Protocol, flag};
 use stdx::key::Key;
 use wire::http::HeadScan;
@@ -210,12 +211,13 @@ impl Edge {
             if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED) {
                 break;
             }
-            if frames == self.settings.limits.turn_frames_max {
+            if frames >= self.settings.limits.turn_frames_max {
                 slot.set(flag::RESUMED);
                 let key = self.slots.key(index);
                 self.spent.push(key);
                 break;
             }
+            let work_bytes = self.compression_work();
             let rest = &mut bytes[consumed..];
             let progress = match self.slots[index].protocol {
                 Protocol::Http => self.http_input(index, rest, scan),
@@ -235,7 +237,9 @@ impl Edge {
                 }
                 Progress::Stop => break,
             }
-            frames += 1;
+            // What had to be inflated, or compressed to be echoed, costs more than its bytes on the wire.
+            let work_bytes = self.compression_work() - work_bytes;
+            frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
         }
         self.choke(index);
         (consumed, needs)

@@ -9,6 +9,7 @@
 
 mod behind;
 mod behind_held;
+mod compression;
 mod fanout;
 mod filters;
 mod input;
@@ -143,6 +144,7 @@ pub struct Edge {
     targets: Vec<u32>,
     pub(crate) scratch: Vec<u8>,
     attributes: Vec<u8>,
+    compression: compression::Compression,
     pub(crate) statistics: EdgeStatistics,
     pub(crate) draining: bool,
     drains: Option<Drain>,
@@ -211,6 +213,7 @@ impl Edge {
             targets: Vec::new(),
             scratch: Vec::new(),
             attributes: Vec::new(),
+            compression: compression::Compression::default(),
             statistics: EdgeStatistics::default(),
             draining: false,
             drains: None,
@@ -225,6 +228,7 @@ impl Edge {
     /// Begins a turn: time passes, deadlines come, kept input goes on.
     pub fn turn(&mut self, now: Now) {
         self.now = now;
+        self.renew_compression();
         self.expire();
         let spent = std::mem::take(&mut self.spent);
         self.resumed.extend(spent);

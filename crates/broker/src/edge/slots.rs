@@ -65,6 +65,8 @@ pub(crate) mod flag {
     pub const SERVED: u32 = 1 << 16;
     /// It could not be told how far its filters are settled; to be done when all that waits has been written.
     pub const OWED: u32 = 1 << 17;
+    /// Four bits: the window of a client that takes compressed messages ([`super::Slot::window_bits`]).
+    pub const WINDOW_SHIFT: u32 = 18;
 }
 
 /// One connection.
@@ -109,6 +111,16 @@ impl Slot {
         named: 0,
         hello_ms: 0,
     };
+
+    /// The window of a client that takes compressed messages, 8 to 15 bits; 0: it takes none.
+    pub fn window_bits(&self) -> u8 {
+        (self.flags >> flag::WINDOW_SHIFT & 0xf) as u8
+    }
+
+    /// Compression has been agreed, once for the connection.
+    pub fn set_window_bits(&mut self, bits: u8) {
+        self.set(u32::from(bits & 0xf) << flag::WINDOW_SHIFT);
+    }
 
     /// Whether any of these bits is set.
     pub fn is(&self, bits: u32) -> bool {

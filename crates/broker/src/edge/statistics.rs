@@ -69,6 +69,18 @@ pub struct EdgeStatistics {
     pub kept_bytes: u64,
     /// Connections closed because these were too many.
     pub input_closed: u64,
+    /// Messages compressed; one for many receivers counts once.
+    pub compressed: u64,
+    /// Their bytes before.
+    pub compressed_plain_bytes: u64,
+    /// Their bytes after.
+    pub compressed_bytes: u64,
+    /// Messages that did not get shorter, and went as they are.
+    pub incompressible: u64,
+    /// Messages inflated.
+    pub inflated: u64,
+    /// Messages that would have inflated to more than a message may have; their connections were closed.
+    pub inflate_too_large: u64,
 }
 
 impl std::ops::AddAssign for EdgeStatistics {
@@ -106,5 +118,11 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.pinned_bytes += other.pinned_bytes;
         self.kept_bytes += other.kept_bytes;
         self.input_closed += other.input_closed;
+        self.compressed += other.compressed;
+        self.compressed_plain_bytes += other.compressed_plain_bytes;
+        self.compressed_bytes += other.compressed_bytes;
+        self.incompressible += other.incompressible;
+        self.inflated += other.inflated;
+        self.inflate_too_large += other.inflate_too_large;
     }
 }

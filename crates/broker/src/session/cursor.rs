@@ -328,6 +328,7 @@ mod tests {
             tickets: crate::settings::TicketSettings::default(),
             limits: Limits::default(),
             node_name: String::new(),
+            compression: None,
             allowed_origins: Vec::new(),
         }
     }

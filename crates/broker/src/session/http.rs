@@ -236,16 +236,21 @@ impl Edge {
                 [] => None,
                 supported => Some(upgrade.choose_subprotocol(supported)?),
             };
-            Ok((upgrade, chosen))
+            let deflate = match self.settings.compression {
+                Some(_) => upgrade.choose_deflate()?,
+                None => None,
+            };
+            Ok((upgrade, chosen, deflate))
         });
         let mut head = Vec::new();
         match checked {
-            Ok((upgrade, chosen)) => {
-                upgrade.encode_response(&mut head, chosen);
+            Ok((upgrade, chosen, deflate)) => {
+                upgrade.encode_response_with(&mut head, chosen, deflate);
                 self.send_private(index, &head);
                 let ping_interval_s = self.settings.limits.ping_interval_s;
                 let slot = &mut self.slots[index];
                 slot.protocol = protocol;
+                slot.set_window_bits(deflate.map_or(0, |deflate| deflate.server_window_bits));
                 slot.ping_interval_s = ping_interval_s.min(u32::from(u16::MAX)) as u16;
                 match protocol {
                     Protocol::Echo => self.statistics.echo_sessions += 1,

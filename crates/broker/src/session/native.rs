@@ -554,7 +554,9 @@ impl Edge {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
-        self.send_private(index, &bytes[start..]);
+        if !self.send_packed(index, &bytes[HEADER_ROOM..]) {
+            self.send_private(index, &bytes[start..]);
+        }
         self.scratch = bytes;
     }
 

@@ -1,4 +1,5 @@
-//! WebSocket connections: messages to native frames or echoes, control frames, the closing handshake (RFC 6455).
+//! WebSocket connections: messages to native frames or echoes, control frames, the closing handshake (RFC 6455),
+//! compressed messages (RFC 7692).
 
 use super::State;
 use crate::edge::{Edge, NONE, Progress, Protocol, flag};
@@ -22,18 +23,32 @@ impl Edge {
             Protocol::Echo => limits.echo_bytes_max,
             _ => limits.frame_bytes_max,
         };
+        let new = Assembler::with_deflate(self.window_bits(index) != 0);
         let (mut assembler, mut buffer) = match self.slots[index].state {
-            NONE => (Assembler::new(), Vec::new()),
+            NONE => (new, Vec::new()),
             _ => match self.take_state(index) {
                 Some(State::Assembly(assembler, buffer)) => (assembler, buffer),
-                _ => (Assembler::new(), Vec::new()),
+                _ => (new, Vec::new()),
             },
         };
-        let step = assembler.decode(input, Role::Server, message_bytes_max as usize, &mut buffer);
-        let progress = match step {
+        let message_bytes_max = message_bytes_max as usize;
+        let step = assembler.decode(input, Role::Server, message_bytes_max, &mut buffer);
+        let result = step.and_then(|step| {
+            match &step {
+                Step::More { .. } => {}
+                Step::Done {
+                    value: Event::Compressed(kind, payload),
+                    ..
+                } => self.inflate(*kind, payload, message_bytes_max, |edge, event| {
+                    edge.websocket_event(index, event);
+                })?,
+                Step::Done { value, .. } => self.websocket_event(index, *value),
+            }
+            Ok(step)
+        });
+        let progress = match result {
             Ok(Step::More { needed }) => Progress::Needs(needed),
-            Ok(Step::Done { value, consumed }) => {
-                self.websocket_event(index, value);
+            Ok(Step::Done { consumed, .. }) => {
                 self.pause_for_log(index);
                 Progress::Consumed(consumed)
             }
@@ -52,10 +67,11 @@ impl Edge {
     fn websocket_event(&mut self, index: u32, event: Event<'_>) {
         let is_echo = self.slots[index].protocol == Protocol::Echo;
         match event {
-            Event::Fragment | Event::Pong(_) => {}
+            // What is compressed comes here once it is inflated.
+            Event::Fragment | Event::Pong(_) | Event::Compressed(..) => {}
             Event::Ping(payload) => self.send_frame(index, Opcode::Pong, payload),
-            Event::Text(text) if is_echo => self.send_frame(index, Opcode::Text, text.as_bytes()),
-            Event::Binary(bytes) if is_echo => self.send_frame(index, Opcode::Binary, bytes),
+            Event::Text(text) if is_echo => self.echo(index, Opcode::Text, text.as_bytes()),
+            Event::Binary(bytes) if is_echo => self.echo(index, Opcode::Binary, bytes),
             Event::Text(_) => {
                 self.statistics.protocol_errors += 1;
                 self.close_websocket(
@@ -75,6 +91,12 @@ impl Edge {
                     }
                 }
             }
+        }
+    }
+
+    fn echo(&mut self, index: u32, opcode: Opcode, message: &[u8]) {
+        if !self.send_packed_echo(index, opcode, message) {
+            self.send_frame(index, opcode, message);
         }
     }
 

@@ -89,6 +89,7 @@ impl Setup {
             rule_filters: FilterTrie::default(),
             limits: self.limits.clone(),
             node_name: "test".into(),
+            compression: None,
             allowed_origins: Vec::new(),
         })
     }

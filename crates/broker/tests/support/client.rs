@@ -10,6 +10,7 @@ use wire::native::{
     Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, Gap, HistoryPage, List,
     NamedMessage, Reference, Retained, ServerFrame, Subscribed, SubscribedTo, Welcome,
 };
+use wire::websocket::deflate::Inflater;
 use wire::websocket::frame::Role;
 use wire::websocket::message::{Assembler, Event};
 
@@ -28,6 +29,8 @@ pub struct Client {
     /// What an answer of 101 leads to.
     pub upgrades_to: Protocol,
     protocol: Protocol,
+    /// Compression was agreed.
+    takes_packed: bool,
     bytes: Vec<u8>,
     /// Methods of requests that wait for their answers.
     methods: VecDeque<String>,
@@ -144,6 +147,7 @@ impl Client {
         };
         let status = response.status;
         let mut text = status.to_string();
+        self.takes_packed = response.header("sec-websocket-extensions").is_some();
         for (name, value) in response.fields.iter() {
             let value = String::from_utf8_lossy(value);
             match &*name.to_ascii_lowercase() {
@@ -227,12 +231,22 @@ impl Client {
 
     fn websocket(&mut self, input: &mut [u8]) -> usize {
         let mut buffer = Vec::new();
-        let step = Assembler::new().decode(input, Role::Client, 64 << 20, &mut buffer);
+        let mut assembler = Assembler::with_deflate(self.takes_packed);
+        let step = assembler.decode(input, Role::Client, 64 << 20, &mut buffer);
         let Step::Done { value, consumed } = step.expect("a WebSocket frame that can be read")
         else {
             return 0;
         };
-        match value {
+        let mut inflater = Inflater::new();
+        let event = match value {
+            Event::Compressed(kind, payload) => {
+                self.say("packed".into());
+                let event = inflater.message(kind, payload, 64 << 20);
+                event.expect("a compressed message that can be read")
+            }
+            event => event,
+        };
+        match event {
             Event::Binary(bytes) if self.protocol == Protocol::Native => {
                 let frame = ServerFrame::decode(bytes).expect("a native frame that can be read");
                 self.native(&frame);
@@ -251,7 +265,7 @@ impl Client {
                 };
                 self.say(text.trim_end().into());
             }
-            Event::Fragment => panic!("a server does not fragment"),
+            Event::Fragment | Event::Compressed(..) => panic!("a server does not fragment"),
         }
         consumed
     }

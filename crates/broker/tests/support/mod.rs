@@ -122,6 +122,7 @@ pub fn settings() -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         node_name: "node".into(),
+        compression: None,
         allowed_origins: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! What clients send: from a script's words to bytes, by the codecs of `wire`.
 
 use super::client::{Client, Protocol};
+use wire::Step;
 use wire::http::body::append_chunk;
 use wire::http::request::RequestWriter;
 use wire::native::{
@@ -9,14 +10,30 @@ use wire::native::{
     SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
 };
 use wire::websocket::close::{CloseCode, ClosePayload};
-use wire::websocket::frame::{Opcode, encode};
+use wire::websocket::deflate::Deflater;
+use wire::websocket::extension::FIELD;
+use wire::websocket::frame::{Frame, Opcode, Role, encode, encode_header};
 use wire::websocket::handshake::ClientHandshake;
+use wire::websocket::mask::mask;
 
 const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
 
 /// What a connection begins with.
 pub fn opening(what: Option<&str>, client: &mut Client) -> Vec<u8> {
     let mut out = Vec::new();
+    // `packed-` offers compression, and `-9` at the end a window of so many bits.
+    let packed = what.and_then(|what| what.strip_prefix("packed-"));
+    let (what, bits) = match packed.and_then(|what| what.split_once('-')) {
+        Some((what, bits)) => (Some(what), Some(bits)),
+        None => (packed.or(what), None),
+    };
+    let mut offer = "permessage-deflate".to_owned();
+    if let Some(bits) = bits {
+        offer += "; server_max_window_bits=";
+        offer += bits;
+    }
+    let offers = [(FIELD, offer.as_str())];
+    let headers = if packed.is_some() { &offers[..] } else { &[] };
     let (target, subprotocols): (_, &[&str]) = match what {
         Some("native" | "ws") => ("/crore", &[SUBPROTOCOL]),
         Some("echo") => ("/echo", &[]),
@@ -27,7 +44,8 @@ pub fn opening(what: Option<&str>, client: &mut Client) -> Vec<u8> {
         target,
         nonce: [7; 16],
         subprotocols,
-        headers: &[],
+        headers,
+        deflate: false,
     };
     handshake.encode_request(&mut out);
     client.asked("GET");
@@ -59,6 +77,7 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
         }
         ["bytes", ..] => return hex(rest),
         ["frame", ..] => return frame(Opcode::Binary, &hex(rest)),
+        ["packed", ..] => return packed(&bytes_of(rest, client)),
         ["text", ..] => return frame(Opcode::Text, &payload_of(rest)),
         ["binary", ..] => return frame(Opcode::Binary, &payload_of(rest)),
         ["control", "ping", data] => return frame(Opcode::Ping, data.as_bytes()),
@@ -364,6 +383,26 @@ fn http(command: &str, client: &mut Client) -> Vec<u8> {
 }
 
 /// `x*100` is a hundred bytes, `hex:00ff` bytes, all else itself.
+/// The same frames, each compressed.
+fn packed(frames: &[u8]) -> Vec<u8> {
+    let mut frames = frames.to_vec();
+    let mut rest = &mut frames[..];
+    let mut out = Vec::new();
+    while let Ok(Step::Done { value, consumed }) = Frame::decode(rest, Role::Server, usize::MAX) {
+        let mut payload = Vec::new();
+        assert!(
+            Deflater::new(6).deflate(&[value.payload], &mut payload),
+            "it would not get shorter"
+        );
+        let header = encode_header(value.fin, value.opcode, payload.len(), MASK).compressed();
+        out.extend_from_slice(header.as_bytes());
+        mask(&mut payload, MASK.unwrap());
+        out.extend(payload);
+        rest = &mut rest[consumed..];
+    }
+    out
+}
+
 fn payload_of(text: &str) -> Vec<u8> {
     if text == "empty" {
         return Vec::new();

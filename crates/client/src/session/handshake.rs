@@ -16,20 +16,29 @@ use super::event::Reason;
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
     nonce: [u8; 16],
+    deflate: bool,
     scan: HeadScan,
     topics: HashMap<u32, Arc<str>>,
 }
 
 impl Handshake {
-    /// Writes the request.
-    pub(super) fn begin(&mut self, host: &str, target: &str, nonce: [u8; 16], out: &mut Vec<u8>) {
-        self.nonce = nonce;
+    /// Writes the request, which offers compression or not.
+    pub(super) fn begin(
+        &mut self,
+        host: &str,
+        target: &str,
+        nonce: [u8; 16],
+        deflate: bool,
+        out: &mut Vec<u8>,
+    ) {
+        (self.nonce, self.deflate) = (nonce, deflate);
         self.scan = HeadScan::new();
-        Handshake::request(nonce, host, target).encode_request(out);
+        self.request(host, target).encode_request(out);
     }
 
-    /// Judges the answer at the front of `input`: the bytes of its head, or `None` while it is unfinished.
-    pub(super) fn finish(&mut self, input: &[u8]) -> Result<Option<usize>, Reason> {
+    /// Judges the answer at the front of `input`: the bytes of its head and whether compression was agreed, or `None` while
+    /// it is unfinished.
+    pub(super) fn finish(&mut self, input: &[u8]) -> Result<Option<(usize, bool)>, Reason> {
         let step = Response::decode(input, &mut self.scan, &HeadLimits::default(), "GET")
             .map_err(|error| Reason::Protocol(error.to_string()))?;
         let Step::Done {
@@ -39,8 +48,13 @@ impl Handshake {
         else {
             return Ok(None);
         };
-        match Handshake::request(self.nonce, "", "").check_response(&response) {
-            Ok(Some(SUBPROTOCOL)) => Ok(Some(consumed)),
+        let request = self.request("", "");
+        let checked = request.check_response(&response);
+        match checked {
+            Ok(Some(SUBPROTOCOL)) => match request.check_deflate(&response) {
+                Ok(deflate) => Ok(Some((consumed, deflate))),
+                Err(refusal) => Err(Reason::Protocol(refusal.to_string())),
+            },
             Ok(_) => Err(Reason::Protocol(
                 "the server did not choose crore.v1".to_owned(),
             )),
@@ -69,13 +83,14 @@ impl Handshake {
         self.topics.clear();
     }
 
-    fn request<'a>(nonce: [u8; 16], host: &'a str, target: &'a str) -> ClientHandshake<'a> {
+    fn request<'a>(&self, host: &'a str, target: &'a str) -> ClientHandshake<'a> {
         ClientHandshake {
             host,
             target,
-            nonce,
+            nonce: self.nonce,
             subprotocols: &[SUBPROTOCOL],
             headers: &[],
+            deflate: self.deflate,
         }
     }
 }

@@ -10,7 +10,7 @@ use wire::native::{
     Message as MessageFrame, NamedMessage, Position, Published as PublishedFrame, Reference,
     ServerFrame, Skipped, Subscribed, SubscribedTo, Unsubscribed, Welcome,
 };
-use wire::websocket::{CloseCode, Event as WebSocketEvent, Opcode, Role};
+use wire::websocket::{Assembler, CloseCode, Event as WebSocketEvent, Kind, Opcode, Role};
 
 use super::event::{
     Answer, Event, GapCause, HistoryGap, HistoryPage, Published, Reason, ServerError,
@@ -34,7 +34,11 @@ impl Session {
         if self.phase == Phase::Upgrading {
             match self.handshake.finish(bytes)? {
                 None => return Ok(0),
-                Some(head_bytes) => consumed = head_bytes,
+                Some((head_bytes, deflate)) => {
+                    consumed = head_bytes;
+                    self.assembler = Assembler::with_deflate(deflate);
+                    self.compression.agreed(deflate);
+                }
             }
             self.greet(now_ms);
         }
@@ -62,7 +66,12 @@ impl Session {
                     consumed: frame_bytes,
                 } => {
                     consumed += frame_bytes;
-                    self.websocket_event(value, now_ms)
+                    match value {
+                        WebSocketEvent::Compressed(kind, payload) => {
+                            self.compressed(kind, payload, now_ms)
+                        }
+                        value => self.websocket_event(value, now_ms),
+                    }
                 }
             };
             self.assembly = if assembler.is_open() {
@@ -76,9 +85,25 @@ impl Session {
         Ok(consumed)
     }
 
+    fn compressed(&mut self, kind: Kind, payload: &[u8], now_ms: u64) -> Result<(), Reason> {
+        // The message lies in the inflater's buffer, so that may not be where the rest can reach it.
+        let mut inflater = self.compression.take_inflater();
+        let result = match inflater.message(kind, payload, self.settings.message_bytes_max) {
+            Ok(event) => self.websocket_event(event, now_ms),
+            Err(error) => {
+                self.send_close(error.close_code(), "", now_ms);
+                Err(Reason::Protocol(error.to_string()))
+            }
+        };
+        self.compression.give_inflater(inflater);
+        result
+    }
+
     fn websocket_event(&mut self, event: WebSocketEvent<'_>, now_ms: u64) -> Result<(), Reason> {
         match event {
-            WebSocketEvent::Fragment | WebSocketEvent::Pong(_) => Ok(()),
+            WebSocketEvent::Fragment | WebSocketEvent::Pong(_) | WebSocketEvent::Compressed(..) => {
+                Ok(())
+            }
             WebSocketEvent::Ping(payload) => {
                 if self.phase != Phase::Closing {
                     self.send_websocket(Opcode::Pong, payload);

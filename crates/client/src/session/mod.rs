@@ -8,6 +8,7 @@
 //! connection ends becomes [`Answer::Unknown`] and is never sent again, except a publication with an [`Once`]; whatever the peer sends ends in an event or in a
 //! [`Reason`], never in a panic; buffers are bounded by [`Settings`].
 
+mod compression;
 mod event;
 mod filters;
 mod handshake;
@@ -68,6 +69,7 @@ pub struct Session {
     handshake: handshake::Handshake,
     assembler: Assembler,
     assembly: Vec<u8>,
+    compression: compression::Compression,
     /// The unfinished frame of the last receive; empty otherwise.
     tail: Vec<u8>,
     out: Vec<u8>,
@@ -110,6 +112,7 @@ impl Session {
             handshake: handshake::Handshake::default(),
             assembler: Assembler::new(),
             assembly: Vec::new(),
+            compression: compression::Compression::default(),
             tail: Vec::new(),
             out: Vec::new(),
             out_start: 0,
@@ -134,7 +137,9 @@ impl Session {
         self.last_ping_ms = 0;
         let mut nonce = [0; 16];
         self.random.fill(&mut nonce);
-        self.handshake.begin(host, target, nonce, &mut self.out);
+        let deflate = self.settings.compression;
+        self.handshake
+            .begin(host, target, nonce, deflate, &mut self.out);
     }
 
     /// Bytes came from the server. They are all taken; frames are unmasked and judged in place.
@@ -400,6 +405,7 @@ impl Session {
         self.tickets.connection_lost();
         self.assembler = Assembler::new();
         self.assembly = Vec::new();
+        self.compression.agreed(false);
         self.tail = Vec::new();
         self.out.clear();
         self.out_start = 0;
@@ -475,7 +481,9 @@ impl Session {
     fn send_websocket(&mut self, opcode: Opcode, payload: &[u8]) {
         let mut key = [0; 4];
         self.random.fill(&mut key);
-        frame::encode(&mut self.out, true, opcode, payload, Some(key));
+        if !self.compression.encode(opcode, payload, key, &mut self.out) {
+            frame::encode(&mut self.out, true, opcode, payload, Some(key));
+        }
     }
 
     fn send_close(&mut self, code: CloseCode, reason: &str, now_ms: u64) {

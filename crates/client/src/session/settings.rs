@@ -31,6 +31,9 @@ pub struct Settings {
     pub kept_bytes_max: usize,
     /// Ask for resume tickets where the server issues them, and return with them.
     pub tickets: bool,
+    /// Offer compressed messages (RFC 7692, without context takeover). Where the server takes that, long frames are sent
+    /// compressed too.
+    pub compression: bool,
     /// How long handshake and welcome may take, in milliseconds.
     pub handshake_timeout_ms: u64,
 }
@@ -49,6 +52,7 @@ impl fmt::Debug for Settings {
             .field("producer_sequence", &self.producer_sequence)
             .field("kept_bytes_max", &self.kept_bytes_max)
             .field("tickets", &self.tickets)
+            .field("compression", &self.compression)
             .field("handshake_timeout_ms", &self.handshake_timeout_ms)
             .finish()
     }
@@ -66,6 +70,7 @@ impl Default for Settings {
             producer_sequence: 1,
             kept_bytes_max: 16 * 1024 * 1024,
             tickets: true,
+            compression: false,
             handshake_timeout_ms: 10_000,
         }
     }

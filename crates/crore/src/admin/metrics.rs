@@ -104,6 +104,7 @@ fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
         "Bytes written to clients.",
         edge.written_bytes,
     );
+    write_compression(exposition, edge);
     exposition.gauge(
         "crore_pinned_bytes",
         "Bytes that blocked connections own now.",
@@ -113,6 +114,39 @@ fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
         "crore_kept_input_bytes",
         "Bytes of unfinished frames, messages and bodies kept now.",
         edge.kept_bytes,
+    );
+}
+
+fn write_compression(exposition: &mut Exposition, edge: &EdgeStatistics) {
+    exposition.counter(
+        "crore_compressed_messages_total",
+        "Messages compressed; one for many receivers counts once.",
+        edge.compressed,
+    );
+    exposition.counter(
+        "crore_compressed_input_bytes_total",
+        "Bytes of these messages before.",
+        edge.compressed_plain_bytes,
+    );
+    exposition.counter(
+        "crore_compressed_output_bytes_total",
+        "Bytes of these messages after.",
+        edge.compressed_bytes,
+    );
+    exposition.counter(
+        "crore_incompressible_messages_total",
+        "Messages that did not get shorter, and went as they are.",
+        edge.incompressible,
+    );
+    exposition.counter(
+        "crore_inflated_messages_total",
+        "Compressed messages of clients.",
+        edge.inflated,
+    );
+    exposition.counter(
+        "crore_inflate_refusals_total",
+        "Compressed messages that would have been longer than a message may be; their connections were closed.",
+        edge.inflate_too_large,
     );
 }
 

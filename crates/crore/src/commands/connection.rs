@@ -23,6 +23,9 @@ pub struct ConnectionArguments {
     /// Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom.
     #[arg(long)]
     pub insecure: bool,
+    /// Offer compressed messages; the node takes that where websocket.compression is on.
+    #[arg(long)]
+    pub compress: bool,
 }
 
 impl ConnectionArguments {
@@ -35,6 +38,7 @@ impl ConnectionArguments {
         options.urls.clone_from(&self.url);
         options.tls.roots = Roots::of_flags(self.ca.as_deref(), self.insecure);
         options.session.name = Some(name.into());
+        options.session.compression = self.compress;
         // Answers are waited for by the commands themselves, so little can be under way at the end.
         options.close_timeout_ms = 500;
         Client::connect(options).map_err(|error| match error {

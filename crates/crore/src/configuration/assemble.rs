@@ -5,7 +5,8 @@ use super::fault::Origin;
 use super::value::Value;
 use broker::filters::FilterTrie;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+    CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
+    TicketSettings,
 };
 use broker::topic::Filter;
 use node::NodeOptions;
@@ -122,8 +123,19 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
         tickets: tickets(configuration),
         limits: limits(configuration),
         node_name: configuration.text("node.name").into(),
+        compression: compression(configuration),
         allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
     }
+}
+
+fn compression(configuration: &Configuration) -> Option<CompressionSettings> {
+    let number = |key| number_u32(configuration, key);
+    configuration
+        .is_on("websocket.compression")
+        .then(|| CompressionSettings {
+            bytes_min: number("websocket.compression_bytes_min"),
+            level: number("websocket.compression_level") as u8,
+        })
 }
 
 /// Without keys in the configuration there are none yet: `ticket_keys` gives some.

@@ -316,6 +316,24 @@ pub const OPTIONS: &[OptionSpec] = &[
         "A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.",
     ),
     option(
+        "websocket.compression",
+        Kind::Boolean,
+        "false",
+        "Compress messages for clients that offer permessage-deflate, and take theirs. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used.",
+    ),
+    option(
+        "websocket.compression_bytes_min",
+        size(16, MIB),
+        "256B",
+        "Shorter messages go as they are.",
+    ),
+    option(
+        "websocket.compression_level",
+        count(1, 9),
+        "1",
+        "1 is quick, 9 is small.",
+    ),
+    option(
         "tickets.keys",
         Kind::Keys,
         "",

@@ -8,7 +8,7 @@ use wire::http::HeadLimits;
 use wire::http::response::Response;
 use wire::native::{ClientFrame, Position, ServerFrame};
 use wire::websocket::Role;
-use wire::websocket::message::Event;
+use wire::websocket::message::{Assembler, Event};
 
 impl NativeClient {
     /// Takes what has come apart. False when the connection is over.
@@ -31,6 +31,13 @@ impl NativeClient {
                             .fail(self.peer.id, format!("handshake refused: {refusal}"));
                         return false;
                     }
+                    let is_agreed = self.handshake().check_deflate(&value) == Ok(true);
+                    if !self.packing.agreed(is_agreed, context.plan) {
+                        context
+                            .oracle
+                            .fail(self.peer.id, "compression is not what was asked".into());
+                    }
+                    self.assembler = Assembler::with_deflate(is_agreed);
                     self.is_open = true;
                     consumed = head;
                 }
@@ -58,7 +65,7 @@ impl NativeClient {
                     consumed: taken,
                 }) => {
                     consumed += taken;
-                    goes_on = self.on_event(context, value);
+                    goes_on = self.on_any_event(context, value);
                 }
                 Err(error) => {
                     context
@@ -71,6 +78,24 @@ impl NativeClient {
         self.assembly = assembly;
         input.drain(..consumed);
         self.peer.input = input;
+        goes_on
+    }
+
+    fn on_any_event(&mut self, context: &mut Context<'_>, event: Event<'_>) -> bool {
+        let Event::Compressed(kind, payload) = event else {
+            return self.on_event(context, event);
+        };
+        let mut inflater = self.packing.take_inflater();
+        let goes_on = match inflater.message(kind, payload, MESSAGE_BYTES_MAX) {
+            Ok(event) => self.on_event(context, event),
+            Err(error) => {
+                context
+                    .oracle
+                    .fail(self.peer.id, format!("not a compressed message: {error}"));
+                false
+            }
+        };
+        self.packing.give_inflater(inflater);
         goes_on
     }
 

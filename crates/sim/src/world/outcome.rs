@@ -58,6 +58,10 @@ pub struct Reached {
     pub drains: u64,
     /// Sessions that came back with a ticket.
     pub resumed: u64,
+    /// Messages that nodes compressed.
+    pub compressed: u64,
+    /// Compressed messages of clients.
+    pub inflated: u64,
     /// New epochs of logs after a crash.
     pub new_epochs: u64,
     /// Acknowledgements of what the log had already.
@@ -110,6 +114,8 @@ impl std::ops::AddAssign for Reached {
         self.crashes += other.crashes;
         self.drains += other.drains;
         self.resumed += other.resumed;
+        self.compressed += other.compressed;
+        self.inflated += other.inflated;
         self.new_epochs += other.new_epochs;
         self.duplicates += other.duplicates;
         self.duplicates_over_http += other.duplicates_over_http;

@@ -18,6 +18,11 @@ pub const HEADER_BYTES_MAX: usize = 14;
 /// The largest payload of a control frame.
 pub const CONTROL_BYTES_MAX: usize = 125;
 
+/// The reserved bits of a header's first byte.
+const RESERVED_BITS: u8 = 0x70;
+/// The one that marks the first frame of a compressed message.
+pub const RSV1: u8 = 0x40;
+
 /// Which end of the connection decodes: a server demands masked frames, a client refuses them (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -132,6 +137,8 @@ pub struct FrameHeader {
     pub fin: bool,
     /// What the frame is.
     pub opcode: Opcode,
+    /// RSV1: the frame begins a compressed message (RFC 7692 section 6). Only where that was agreed.
+    pub compressed: bool,
     /// Bytes of payload that follow; within the limit, or at most 125 for control frames.
     pub payload_bytes: usize,
     /// The masking key, present exactly when the receiver is the server.
@@ -139,7 +146,20 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Decodes a header; `consumed` is its own length, without the payload.
+    /// Decodes a header where no extension was agreed. See [`FrameHeader::decode_with`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn decode(
+        input: &[u8],
+        role: Role,
+        payload_bytes_max: usize,
+    ) -> Result<Step<FrameHeader>, FrameError> {
+        FrameHeader::decode_with(input, role, false, payload_bytes_max)
+    }
+
+    /// Decodes a header; `consumed` is its own length, without the payload. `deflate` says whether compression was agreed.
     ///
     /// `payload_bytes_max` bounds data frames; control frames have their own limit of 125 bytes. Rules are checked
     /// byte by byte in order, so the error is the same however the input was cut, and comes as early as it can.
@@ -147,9 +167,10 @@ impl FrameHeader {
     /// # Errors
     /// Every rule of RFC 6455 section 5.2 that a header can break; see [`FrameError`].
     #[inline]
-    pub fn decode(
+    pub fn decode_with(
         input: &[u8],
         role: Role,
+        deflate: bool,
         payload_bytes_max: usize,
     ) -> Result<Step<FrameHeader>, FrameError> {
         let Some(&first) = input.first() else {
@@ -157,9 +178,12 @@ impl FrameHeader {
                 needed: header_bytes_min(role),
             });
         };
-        // Section 5.2: reserved bits must be 0 unless an extension says otherwise; none is ever negotiated.
-        if first & 0x70 != 0 {
-            return Err(FrameError::ReservedBits(first & 0x70));
+        // Section 5.2: reserved bits must be 0 unless an extension says otherwise. RFC 7692 section 6: RSV1 may stand in
+        // the first frame of a data message, nowhere else.
+        let reserved = first & RESERVED_BITS;
+        let compressed = deflate && matches!(first & 0x0f, 0x1 | 0x2) && reserved == RSV1;
+        if reserved != 0 && !compressed {
+            return Err(FrameError::ReservedBits(reserved));
         }
         let Some(opcode) = Opcode::from_bits(first & 0x0f) else {
             return Err(FrameError::ReservedOpcode(first & 0x0f));
@@ -235,6 +259,7 @@ impl FrameHeader {
         let value = FrameHeader {
             fin,
             opcode,
+            compressed,
             payload_bytes,
             mask_key,
         };
@@ -252,25 +277,43 @@ pub struct Frame<'a> {
     pub fin: bool,
     /// What the frame is.
     pub opcode: Opcode,
+    /// It begins a compressed message.
+    pub compressed: bool,
     /// The payload, unmasked. Mutable, because the place is the caller's and an echo may mask it again in place.
     pub payload: &'a mut [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Decodes one frame from the front of `input` and unmasks its payload in place.
-    ///
-    /// When the frame is incomplete, nothing is changed and `needed` is the total length of the frame in bytes, or
-    /// of its header while that is not known; the limit has already been checked where the header is there.
+    /// Decodes a frame where no extension was agreed. See [`Frame::decode_with`].
     ///
     /// # Errors
-    /// See [`FrameHeader::decode`].
+    /// See [`FrameHeader::decode_with`].
     #[inline]
     pub fn decode(
         input: &'a mut [u8],
         role: Role,
         payload_bytes_max: usize,
     ) -> Result<Step<Frame<'a>>, FrameError> {
-        let (header, header_bytes) = match FrameHeader::decode(input, role, payload_bytes_max)? {
+        Frame::decode_with(input, role, false, payload_bytes_max)
+    }
+
+    /// Decodes one frame from the front of `input` and unmasks its payload in place. `deflate` says whether compression
+    /// was agreed.
+    ///
+    /// When the frame is incomplete, nothing is changed and `needed` is the total length of the frame in bytes, or
+    /// of its header while that is not known; the limit has already been checked where the header is there.
+    ///
+    /// # Errors
+    /// See [`FrameHeader::decode_with`].
+    #[inline]
+    pub fn decode_with(
+        input: &'a mut [u8],
+        role: Role,
+        deflate: bool,
+        payload_bytes_max: usize,
+    ) -> Result<Step<Frame<'a>>, FrameError> {
+        let step = FrameHeader::decode_with(input, role, deflate, payload_bytes_max)?;
+        let (header, header_bytes) = match step {
             Step::Done { value, consumed } => (value, consumed),
             Step::More { needed } => return Ok(Step::More { needed }),
         };
@@ -284,6 +327,7 @@ impl<'a> Frame<'a> {
         let value = Frame {
             fin: header.fin,
             opcode: header.opcode,
+            compressed: header.compressed,
             payload,
         };
         Ok(Step::Done {
@@ -301,6 +345,13 @@ pub struct EncodedHeader {
 }
 
 impl EncodedHeader {
+    /// The same header for the first (or only) frame of a compressed message.
+    #[inline]
+    pub fn compressed(mut self) -> EncodedHeader {
+        self.bytes[0] |= RSV1;
+        self
+    }
+
     /// The header's bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {

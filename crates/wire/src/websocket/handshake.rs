@@ -3,7 +3,7 @@
 //! Place on the path: between an HTTP head and the first frame.
 //!
 //! Invariants: an [`Upgrade`] that exists satisfies every requirement of section 4.2.1; each refusal is typed and
-//! knows its status. Extensions are never accepted. The nonce is the caller's: no entropy here.
+//! knows its status. The one extension is compression, and only its owner's wish grants it ([`extension`]). The nonce is the caller's: no entropy here.
 
 use std::fmt;
 
@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha1::{Digest, Sha1};
 
+use super::extension::{self, Agreement};
 use crate::http::head::{Version, is_token_byte};
 use crate::http::problem::Problem;
 use crate::http::request::{Request, RequestWriter};
@@ -43,6 +44,8 @@ pub enum Refusal {
     Body,
     /// `Sec-WebSocket-Protocol` cannot be read.
     BadSubprotocol,
+    /// `Sec-WebSocket-Extensions` cannot be read.
+    BadExtensions,
     /// None of the subprotocols that the resource needs is offered.
     Subprotocol,
     /// The page's origin is not allowed here.
@@ -67,7 +70,9 @@ impl Refusal {
             Refusal::HttpVersion => ErrorCode::UnsupportedHttpVersion,
             Refusal::NotAnUpgrade => ErrorCode::UpgradeRequired,
             Refusal::Version => ErrorCode::UnsupportedWebsocketVersion,
-            Refusal::Key | Refusal::Body | Refusal::BadSubprotocol => ErrorCode::MalformedHandshake,
+            Refusal::Key | Refusal::Body | Refusal::BadSubprotocol | Refusal::BadExtensions => {
+                ErrorCode::MalformedHandshake
+            }
             Refusal::Subprotocol => ErrorCode::SubprotocolRequired,
             Refusal::Origin => ErrorCode::OriginForbidden,
         };
@@ -85,6 +90,7 @@ impl Refusal {
             Refusal::Key => "Sec-WebSocket-Key is not 16 bytes in base64",
             Refusal::Body => "a WebSocket handshake has no body",
             Refusal::BadSubprotocol => "malformed Sec-WebSocket-Protocol",
+            Refusal::BadExtensions => "malformed Sec-WebSocket-Extensions",
             Refusal::Subprotocol => "none of the offered subprotocols is supported here",
             Refusal::Origin => "this origin is not allowed",
         }
@@ -227,8 +233,27 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             .ok_or(Refusal::Subprotocol)
     }
 
-    /// Appends the 101 answer. `subprotocol` must be one that the client offered, or `None`.
+    /// How messages may be compressed, as far as the client's offers allow it; `None`: not at all.
+    ///
+    /// # Errors
+    /// [`Refusal::BadExtensions`].
+    pub fn choose_deflate(&self) -> Result<Option<Agreement>, Refusal> {
+        extension::accept(&self.request.fields).map_err(|_| Refusal::BadExtensions)
+    }
+
+    /// Appends the 101 answer without an extension. See [`Upgrade::encode_response_with`].
     pub fn encode_response(&self, out: &mut Vec<u8>, subprotocol: Option<&str>) {
+        self.encode_response_with(out, subprotocol, None);
+    }
+
+    /// Appends the 101 answer. `subprotocol` must be one that the client offered, or `None`; `deflate` what
+    /// [`Upgrade::choose_deflate`] gave, or `None`.
+    pub fn encode_response_with(
+        &self,
+        out: &mut Vec<u8>,
+        subprotocol: Option<&str>,
+        deflate: Option<Agreement>,
+    ) {
         debug_assert!(
             subprotocol.is_none_or(|chosen| self.subprotocols().any(|name| name == chosen))
         );
@@ -238,6 +263,11 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             .header_bytes("Sec-WebSocket-Accept", &accept_key(self.key));
         if let Some(subprotocol) = subprotocol {
             writer = writer.header("Sec-WebSocket-Protocol", subprotocol);
+        }
+        if let Some(deflate) = deflate {
+            let mut value = Vec::new();
+            deflate.append_value(&mut value);
+            writer = writer.header_bytes(extension::FIELD, &value);
         }
         writer.finish_head();
     }
@@ -256,6 +286,8 @@ pub struct ClientHandshake<'a> {
     pub subprotocols: &'a [&'a str],
     /// Further fields, such as `Origin` or `Authorization`.
     pub headers: &'a [(&'a str, &'a str)],
+    /// Offers compressed messages.
+    pub deflate: bool,
 }
 
 /// Why a client does not take an answer for a WebSocket.
@@ -269,7 +301,7 @@ pub enum ClientRefusal {
     Accept,
     /// A subprotocol that was not offered.
     Subprotocol,
-    /// An extension, though none was offered.
+    /// An extension that was not offered, or not so.
     Extension,
 }
 
@@ -305,6 +337,9 @@ impl ClientHandshake<'_> {
         if !self.subprotocols.is_empty() {
             writer = writer.header("Sec-WebSocket-Protocol", &self.subprotocols.join(", "));
         }
+        if self.deflate {
+            writer = writer.header(extension::FIELD, extension::OFFER);
+        }
         for (name, value) in self.headers {
             writer = writer.header(name, value);
         }
@@ -329,9 +364,7 @@ impl ClientHandshake<'_> {
         if accepts.next() != Some(&accept_key(&self.key())) || accepts.next().is_some() {
             return Err(ClientRefusal::Accept);
         }
-        if fields.list("sec-websocket-extensions").next().is_some() {
-            return Err(ClientRefusal::Extension);
-        }
+        self.check_deflate(response)?;
         let mut chosen = fields.all("sec-websocket-protocol");
         match (chosen.next(), chosen.next()) {
             (None, _) => Ok(None),
@@ -343,6 +376,17 @@ impl ClientHandshake<'_> {
                 .map(Some)
                 .ok_or(ClientRefusal::Subprotocol),
             _ => Err(ClientRefusal::Subprotocol),
+        }
+    }
+
+    /// Whether messages may be compressed; to be asked of an answer that [`ClientHandshake::check_response`] has passed.
+    ///
+    /// # Errors
+    /// [`ClientRefusal::Extension`].
+    pub fn check_deflate(&self, response: &Response<'_>) -> Result<bool, ClientRefusal> {
+        match extension::check_answer(&response.fields) {
+            Ok(is_granted) if self.deflate || !is_granted => Ok(is_granted),
+            _ => Err(ClientRefusal::Extension),
         }
     }
 

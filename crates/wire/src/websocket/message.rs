@@ -6,12 +6,14 @@
 //! Invariants: an unfragmented message is handed out from the receive buffer, never copied. The assembly buffer is
 //! the caller's, and is used only while a fragmented message is open: its bytes are exactly the fragments so far, so
 //! the state here is two bytes per connection. Text is validated with each fragment, and refused with the first
-//! fragment that no continuation could make valid.
+//! fragment that no continuation could make valid. A compressed message is handed out as it came, put together: the
+//! thread's [`Inflater`](super::deflate::Inflater) makes it text or binary, so no connection owns one.
 
 use std::fmt;
 
 use super::close::{Close, CloseCode, CloseError};
-use super::frame::{Frame, FrameError, Opcode, Role};
+use super::deflate::InflateError;
+use super::frame::{Frame, FrameError, Opcode, RSV1, Role};
 use crate::codec::Step;
 
 /// What a peer sent. Payloads are borrowed from the receive buffer or from the assembly buffer.
@@ -23,12 +25,24 @@ pub enum Event<'a> {
     Text(&'a str),
     /// A whole binary message.
     Binary(&'a [u8]),
+    /// A whole message, compressed; to be inflated ([`Inflater::message`](super::deflate::Inflater::message)). Only where
+    /// compression was agreed.
+    Compressed(Kind, &'a [u8]),
     /// A ping, to be answered by a pong with the same payload (at most 125 bytes).
     Ping(&'a [u8]),
     /// A pong.
     Pong(&'a [u8]),
     /// The peer closes. The owner answers with a close frame once and ignores whatever follows.
     Close(Close<'a>),
+}
+
+/// What a message is, compressed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// UTF-8.
+    Text,
+    /// Anything.
+    Binary,
 }
 
 /// Why the peer's bytes are not WebSocket messages.
@@ -49,6 +63,8 @@ pub enum MessageError {
         /// The limit of the whole message.
         message_bytes_max: usize,
     },
+    /// A compressed message cannot be inflated, or not within the limit.
+    Inflate(InflateError),
 }
 
 impl MessageError {
@@ -61,7 +77,9 @@ impl MessageError {
             }
             MessageError::InvalidUtf8 => CloseCode::INVALID_PAYLOAD,
             MessageError::Close(error) => error.close_code(),
-            MessageError::TooLarge { .. } => CloseCode::MESSAGE_TOO_BIG,
+            MessageError::TooLarge { .. }
+            | MessageError::Inflate(InflateError::TooLarge { .. }) => CloseCode::MESSAGE_TOO_BIG,
+            MessageError::Inflate(InflateError::Corrupt) => CloseCode::INVALID_PAYLOAD,
         }
     }
 }
@@ -81,6 +99,7 @@ impl fmt::Display for MessageError {
             MessageError::TooLarge { message_bytes_max } => {
                 write!(f, "message over the limit of {message_bytes_max} bytes")
             }
+            MessageError::Inflate(error) => error.fmt(f),
         }
     }
 }
@@ -93,6 +112,12 @@ impl From<CloseError> for MessageError {
     }
 }
 
+impl From<InflateError> for MessageError {
+    fn from(error: InflateError) -> Self {
+        MessageError::Inflate(error)
+    }
+}
+
 /// The kind of the fragmented message that is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Open {
@@ -100,12 +125,27 @@ enum Open {
     None,
     Text,
     Binary,
+    CompressedText,
+    CompressedBinary,
+}
+
+impl Open {
+    fn of(opcode: Opcode, compressed: bool) -> Open {
+        match (opcode, compressed) {
+            (Opcode::Text, false) => Open::Text,
+            (Opcode::Text, true) => Open::CompressedText,
+            (_, false) => Open::Binary,
+            (_, true) => Open::CompressedBinary,
+        }
+    }
 }
 
 /// The per-connection state between frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assembler {
     open: Open,
+    /// Compression was agreed.
+    deflate: bool,
     /// How many bytes at the end of the assembly buffer begin a character that is not finished (0 to 3).
     unfinished_bytes: u8,
 }
@@ -113,10 +153,16 @@ pub struct Assembler {
 const _: () = assert!(size_of::<Assembler>() <= 16);
 
 impl Assembler {
-    /// The state of a new connection.
+    /// The state of a new connection without compression.
     pub const fn new() -> Assembler {
+        Assembler::with_deflate(false)
+    }
+
+    /// The state of a new connection; `deflate` says whether compression was agreed.
+    pub const fn with_deflate(deflate: bool) -> Assembler {
         Assembler {
             open: Open::None,
+            deflate,
             unfinished_bytes: 0,
         }
     }
@@ -149,26 +195,29 @@ impl Assembler {
         if let Some(&first) = input.first() {
             self.check_sequence(first)?;
         }
-        let step = Frame::decode(input, role, payload_bytes_max).map_err(|error| match error {
-            FrameError::TooLarge { .. } if held_bytes > 0 => {
-                MessageError::TooLarge { message_bytes_max }
-            }
-            error => MessageError::Frame(error),
-        })?;
+        let step =
+            Frame::decode_with(input, role, self.deflate, payload_bytes_max).map_err(|error| {
+                match error {
+                    FrameError::TooLarge { .. } if held_bytes > 0 => {
+                        MessageError::TooLarge { message_bytes_max }
+                    }
+                    error => MessageError::Frame(error),
+                }
+            })?;
         let (frame, consumed) = match step {
             Step::Done { value, consumed } => (value, consumed),
             Step::More { needed } => return Ok(Step::More { needed }),
         };
         let payload: &'a [u8] = frame.payload;
         let value = match frame.opcode {
+            Opcode::Text if frame.fin && frame.compressed => Event::Compressed(Kind::Text, payload),
+            Opcode::Binary if frame.fin && frame.compressed => {
+                Event::Compressed(Kind::Binary, payload)
+            }
             Opcode::Text if frame.fin => Event::Text(text(payload)?),
             Opcode::Binary if frame.fin => Event::Binary(payload),
             Opcode::Text | Opcode::Binary => {
-                self.open = if frame.opcode == Opcode::Text {
-                    Open::Text
-                } else {
-                    Open::Binary
-                };
+                self.open = Open::of(frame.opcode, frame.compressed);
                 self.unfinished_bytes = 0;
                 assembly.clear();
                 self.append(payload, message_bytes_max, assembly)?;
@@ -192,7 +241,8 @@ impl Assembler {
     /// Whether a frame with this first byte may come now. Invalid first bytes are left to the frame decoder.
     #[inline]
     fn check_sequence(&self, first: u8) -> Result<(), MessageError> {
-        if first & 0x70 != 0 {
+        let allowed = if self.deflate { RSV1 } else { 0 };
+        if first & 0x70 & !allowed != 0 {
             return Ok(());
         }
         match first & 0x0f {
@@ -236,12 +286,14 @@ impl Assembler {
         match open {
             Open::Text if self.unfinished_bytes > 0 => Err(MessageError::InvalidUtf8),
             Open::Text => Ok(Event::Text(text(assembly)?)),
+            Open::CompressedText => Ok(Event::Compressed(Kind::Text, assembly)),
+            Open::CompressedBinary => Ok(Event::Compressed(Kind::Binary, assembly)),
             Open::Binary | Open::None => Ok(Event::Binary(assembly)),
         }
     }
 }
 
 #[inline]
-fn text(payload: &[u8]) -> Result<&str, MessageError> {
+pub(super) fn text(payload: &[u8]) -> Result<&str, MessageError> {
     simdutf8::basic::from_utf8(payload).map_err(|_| MessageError::InvalidUtf8)
 }

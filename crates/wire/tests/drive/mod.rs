@@ -8,7 +8,7 @@
 
 use wire::http::event_stream::{EventStreamDecoder, Item};
 use wire::http::{BodyDecoder, BodyPart, HeadLimits, HeadScan, Request, Response};
-use wire::websocket::{Assembler, Event, Frame, Role};
+use wire::websocket::{Assembler, Event, Frame, Inflater, Role};
 use wire::{Step, websocket};
 
 /// Where an input is cut: sizes of pieces, repeatable from a seed.
@@ -121,7 +121,28 @@ pub fn websocket_messages(
     message_bytes_max: usize,
     cuts: Cuts,
 ) -> Vec<String> {
-    let mut assembler = Assembler::new();
+    messages(Assembler::new(), input, role, message_bytes_max, cuts)
+}
+
+/// The same where compression was agreed; compressed messages are inflated.
+pub fn websocket_compressed_messages(
+    input: &[u8],
+    role: Role,
+    message_bytes_max: usize,
+    cuts: Cuts,
+) -> Vec<String> {
+    let assembler = Assembler::with_deflate(true);
+    messages(assembler, input, role, message_bytes_max, cuts)
+}
+
+fn messages(
+    mut assembler: Assembler,
+    input: &[u8],
+    role: Role,
+    message_bytes_max: usize,
+    cuts: Cuts,
+) -> Vec<String> {
+    let mut inflater = Inflater::new();
     let mut assembly = Vec::new();
     let mut closed = false;
     let mut transcript = drive_stateless(input, cuts, |tail| {
@@ -131,11 +152,19 @@ pub fn websocket_messages(
             });
         }
         let step = assembler.decode(tail, role, message_bytes_max, &mut assembly);
-        let step = step.map(|step| {
-            step.map(|event| {
-                closed = matches!(event, Event::Close(_));
-                format!("{event:?}")
-            })
+        let step = step.and_then(|step| {
+            let Step::Done { value, consumed } = step else {
+                return Ok(step.map(|_| String::new()));
+            };
+            closed = matches!(value, Event::Close(_));
+            let value = match value {
+                Event::Compressed(kind, payload) => {
+                    let event = inflater.message(kind, payload, message_bytes_max)?;
+                    format!("compressed {event:?}")
+                }
+                event => format!("{event:?}"),
+            };
+            Ok(Step::Done { value, consumed })
         });
         assert!(
             assembly.capacity() <= message_bytes_max.max(8),

@@ -53,6 +53,7 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ),
     ("crates/wire/src/native/varint.rs", "native_client_frame"),
     ("crates/wire/src/websocket/close.rs", "websocket_message"),
+    ("crates/wire/src/websocket/deflate.rs", "websocket_deflate"),
     ("crates/wire/src/websocket/frame.rs", "websocket_frame"),
     ("crates/wire/src/websocket/message.rs", "websocket_message"),
     // Files that a crash, a disk or another process may have left in any state.
