@@ -1,0 +1,136 @@
+//! What each server does in one life, and the figures of it.
+//!
+//! Place: called by `main` for each server and round; always the same, in the same order, on a fresh process:
+//! connections with a topic each up to a third, memory, up to all, memory again; then two thirds of them are left for
+//! unicast; then they go, and as many come for one topic.
+
+use std::time::{Duration, Instant};
+
+use bench::payload::Clock;
+use serde::Serialize;
+
+use crate::Options;
+use crate::crowd::{Crowd, Tally, Topics};
+use crate::kind::Kind;
+use crate::server::Server;
+
+/// How long nothing may come before the rest counts as lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One life's figures.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Figures {
+    /// PSS before the first connection.
+    pub start_bytes: f64,
+    /// PSS for each further connection, from a third of them to all.
+    pub connection_bytes: f64,
+    /// Connections per second, one third to all, each with its subscription and the answer.
+    pub connects_per_s: f64,
+    /// Processor time of the server for each of them.
+    pub connect_cpu_us: f64,
+    /// A topic for each subscriber.
+    pub unicast: Delivery,
+    /// One topic for all.
+    pub fan_out: Delivery,
+}
+
+/// Figures of messages that were delivered at a steady rate.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Delivery {
+    /// Deliveries that there should have been.
+    pub expected: f64,
+    /// Of them, those that did not come.
+    pub lost: f64,
+    /// What came and should not have.
+    pub strays: f64,
+    /// Processor time of the server for each that came.
+    pub cpu_us: f64,
+    /// From the intended time, over all of them.
+    pub p50_ms: f64,
+    /// The same.
+    pub p99_ms: f64,
+    /// The same.
+    pub max_ms: f64,
+}
+
+/// One life of one server.
+pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
+    let server = Server::start(kind, options)?;
+    let mut crowd = Crowd::new(server.address, kind.dialect())?;
+    let (third, most) = (options.clients / 3, options.clients * 2 / 3);
+    crowd.open_publisher()?;
+    rest(&server, &mut crowd)?;
+    let start = server.pss_bytes()?;
+    crowd.grow(third)?;
+    rest(&server, &mut crowd)?;
+    let (before, before_ns) = (server.pss_bytes()?, server.processor_ns()?);
+    let began = Instant::now();
+    crowd.grow(options.clients)?;
+    let spent_s = began.elapsed().as_secs_f64();
+    let connect_ns = server.processor_ns()? - before_ns;
+    rest(&server, &mut crowd)?;
+    let after = server.pss_bytes()?;
+    let further = (options.clients - third) as f64;
+    crowd.shrink(most);
+    rest(&server, &mut crowd)?;
+    let unicast = deliver(&server, &mut crowd, options, options.unicast_rate, most, 1)?;
+    crowd.shrink(0);
+    rest(&server, &mut crowd)?;
+    crowd.set_topics(Topics::Common);
+    crowd.grow(most)?;
+    rest(&server, &mut crowd)?;
+    let fan_out = deliver(&server, &mut crowd, options, options.fan_out_rate, 1, most)?;
+    Ok(Figures {
+        start_bytes: start as f64,
+        connection_bytes: (after as f64 - before as f64) / further,
+        connects_per_s: further / spent_s,
+        connect_cpu_us: connect_ns as f64 / 1e3 / further,
+        unicast,
+        fan_out,
+    })
+}
+
+/// Publishes at a steady rate, each message on one of `topics` topics at random, with `copies` subscribers each.
+fn deliver(
+    server: &Server,
+    crowd: &mut Crowd,
+    options: &Options,
+    rate: f64,
+    topics: u64,
+    copies: u64,
+) -> anyhow::Result<Delivery> {
+    let count = ((rate * options.seconds).round() as u64).max(1);
+    let expected = count * copies;
+    // What came in between would not be this measurement's.
+    crowd.take_tally();
+    let before_ns = server.processor_ns()?;
+    let start_ns = Clock::Monotonic.now_ns();
+    let mut sent = 0;
+    while sent < count {
+        let intended_ns = start_ns + (sent as f64 * 1e9 / rate) as u64;
+        if Clock::Monotonic.now_ns() >= intended_ns {
+            let number = crowd.below(topics);
+            crowd.publish(number, options.size, intended_ns)?;
+            sent += 1;
+        } else {
+            crowd.turn()?;
+        }
+    }
+    crowd.wait_for(expected, PATIENCE)?;
+    let spent_ns = server.processor_ns()? - before_ns;
+    let tally: Tally = crowd.take_tally();
+    let digest = tally.latency.digest();
+    Ok(Delivery {
+        expected: expected as f64,
+        lost: (expected - tally.received) as f64,
+        strays: tally.strays as f64,
+        cpu_us: spent_ns as f64 / 1e3 / tally.received.max(1) as f64,
+        p50_ms: digest.p50_us / 1e3,
+        p99_ms: digest.p99_us / 1e3,
+        max_ms: digest.max_us / 1e3,
+    })
+}
+
+fn rest(server: &Server, crowd: &mut Crowd) -> anyhow::Result<()> {
+    server.wait_until_it_rests(|time| crowd.stay(time))
+}
