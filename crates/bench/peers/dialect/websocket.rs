@@ -200,6 +200,7 @@ fn handshake<'a>(
         nonce,
         subprotocols,
         headers: &[],
+        deflate: false,
     }
 }
 
