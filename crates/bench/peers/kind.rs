@@ -195,7 +195,8 @@ fn nginx(place: &Place<'_>) -> anyhow::Result<String> {
     let module = place.foreign.join(module).canonicalize()?;
     let (port, cores) = (place.port, place.cores);
     let (module, scratch) = (module.display(), place.scratch.display());
-    let connections = place.connections + 500;
+    // When less than a sixteenth is free it closes who is quiet.
+    let connections = place.connections * 5 / 4;
     Ok(format!(
         "load_module {module};\nuser root;\ndaemon off;\npid {scratch}/pid;\nworker_processes {cores};\n\
          events {{ worker_connections {connections}; multi_accept on; }}\n\

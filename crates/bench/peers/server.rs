@@ -45,9 +45,10 @@ impl Server {
         };
         let bare = kind.command(&place)?;
         let cores: Vec<String> = options.server_cores.iter().map(usize::to_string).collect();
-        let mut command = Command::new("taskset");
+        // It ends with us, however we end.
+        let mut command = Command::new("setpriv");
         command
-            .args(["-c", &cores.join(",")])
+            .args(["--pdeathsig", "KILL", "taskset", "-c", &cores.join(",")])
             .arg(bare.get_program());
         command.args(bare.get_args()).current_dir(&scratch);
         for (name, value) in bare.get_envs() {
@@ -59,7 +60,7 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(errors)
             .spawn()
-            .context("taskset")?;
+            .context("setpriv and taskset")?;
         let mut server = Server {
             process,
             scratch,
