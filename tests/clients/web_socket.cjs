@@ -1,5 +1,6 @@
 // The npm package `ws` against an echo: every kind of message comes back as it was, and the close is clean.
-// Usage: web_socket.cjs URL. Exits with 0 if all is as it should be.
+// Usage: web_socket.cjs URL [compressed]. With the second argument messages must be compressed, without it they must not.
+// Exits with 0 if all is as it should be.
 "use strict";
 
 const assert = require("node:assert");
@@ -7,6 +8,7 @@ const { once } = require("node:events");
 const { WebSocket } = require("ws");
 
 const url = process.argv[2];
+const COMPRESSED = process.argv[3] === "compressed";
 const CLIENTS_COUNT = 50;
 
 function bytes(length) {
@@ -16,10 +18,9 @@ function bytes(length) {
 }
 
 async function open() {
-  // It offers compression, which the server must not take up.
-  const socket = new WebSocket(url, { perMessageDeflate: true, maxPayload: 32 << 20 });
+  const socket = new WebSocket(url, { perMessageDeflate: { threshold: 16 }, maxPayload: 32 << 20 });
   await once(socket, "open");
-  assert.strictEqual(socket.extensions, "");
+  assert.strictEqual(socket.extensions, COMPRESSED ? "permessage-deflate" : "");
   return socket;
 }
 

@@ -1,18 +1,23 @@
 """The Python package `websockets` against an echo: messages come back as they were, and the close is clean.
 
-Usage: web_socket.py URL. Exits with 0 if all is as it should be.
+Usage: web_socket.py URL [compressed]. With the second argument messages must be compressed, without it they must not.
+Exits with 0 if all is as it should be.
 """
 
 import asyncio
 import sys
 
 from websockets.asyncio.client import connect
+from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
+
+COMPRESSED = sys.argv[2:] == ["compressed"]
 
 
 async def messages(url):
-    # It offers compression, which the server must not take up.
+    # It offers compression by itself.
     async with connect(url, max_size=32 << 20) as socket:
-        assert not socket.response.headers.get("Sec-WebSocket-Extensions")
+        granted = socket.response.headers.get("Sec-WebSocket-Extensions", "")
+        assert granted.startswith("permessage-deflate") == COMPRESSED, granted
         for message in ["", "hello", "κόσμε", "x" * 70_000, b"", b"\x00\xff" * 100_000]:
             await socket.send(message)
             assert await socket.recv() == message
@@ -21,6 +26,16 @@ async def messages(url):
         await asyncio.wait_for(await socket.ping(), 10)
         await socket.close(1000, "done")
         assert socket.close_code == 1000, socket.close_code
+
+
+async def windows(url):
+    for bits in range(9, 16):
+        offer = ClientPerMessageDeflateFactory(server_max_window_bits=bits, client_max_window_bits=bits)
+        async with connect(url, compression=None, extensions=[offer], max_size=32 << 20) as socket:
+            for length in [100, 511, 512, 513, 5_000, 40_000, 1_000_000]:
+                text = (f"{length} is {bits} " * length)[:length]
+                await socket.send(text)
+                assert await socket.recv() == text
 
 
 async def many(url):
@@ -36,6 +51,8 @@ async def many(url):
 
 async def main(url):
     await messages(url)
+    if COMPRESSED:
+        await windows(url)
     await many(url)
 
 

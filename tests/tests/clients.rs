@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use end_to_end::curl::publish;
+use end_to_end::curl::{curl, publish};
 use end_to_end::process::{Process, assert_success};
 use end_to_end::proxy::Proxy;
 use end_to_end::server::Server;
-use end_to_end::tools::{node, python};
+use end_to_end::tools::{crore, node, python};
 use serde_json::{Value, json};
+
+/// Short messages too, and with one I/O thread, so that there is one compressor.
+const COMPRESSED: &str = "[node]\nio_threads = 1\n\n[websocket]\ncompression = true\n\
+    compression_bytes_min = 16\n";
 
 #[test]
 fn ws_echo() {
@@ -21,6 +25,51 @@ fn ws_echo() {
 fn websockets_echo() {
     let server = Server::start();
     assert_success(&mut python("web_socket.py", &[&server.ws_url("/echo")]));
+}
+
+#[test]
+fn compressed_echo() {
+    let server = Server::with_configuration(COMPRESSED);
+    let url = server.ws_url("/echo");
+    assert_success(&mut node("web_socket.cjs", &[&url, "compressed"]));
+    assert_success(&mut python("web_socket.py", &[&url, "compressed"]));
+}
+
+/// Compressed once for both that ask for it; the third gets the same message as it is.
+#[test]
+fn compressed_subscribers() {
+    let server = Server::with_configuration(COMPRESSED);
+    let url = format!("ws://{}", server.clients);
+    let subscribe = |flags: &[&str]| {
+        let mut command = crore();
+        command
+            .args(["sub", "prices", "--json", "--url", &url])
+            .args(flags);
+        Process::start(&mut command)
+    };
+    let mut subscribers = [
+        subscribe(&["--compress"]),
+        subscribe(&["--compress"]),
+        subscribe(&[]),
+    ];
+    for subscriber in &mut subscribers {
+        subscriber.wait_for("the subscription", |line| {
+            line.contains("\"subscribed\"").then_some(())
+        });
+    }
+    let compressed = || {
+        let metrics = curl(&[&server.operators_url("/metrics")]).body;
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix("crore_compressed_messages_total "));
+        value.and_then(|value| value.parse::<u64>().ok())
+    };
+    let before = compressed().expect("the counter");
+    let payload = "bid 1.0823 ask 1.0825 ".repeat(40);
+    publish(&server.url("/topics/prices"), &payload);
+    for subscriber in &mut subscribers {
+        subscriber.wait_for("the message", |line| line.contains(&payload).then_some(()));
+    }
+    assert_eq!(compressed(), Some(before + 1));
 }
 
 #[test]

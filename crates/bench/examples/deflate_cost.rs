@@ -1,14 +1,21 @@
 //! What compression saves and costs: the table of `docs/performance.md`, and loops to count instructions of.
 //!
 //! Without arguments: bytes of JSON messages at each level. `deflate LEVEL BYTES N` compresses N messages, `inflate LEVEL BYTES
-//! N` inflates them, `blocks N` inflates N times what costs an inflater most for its bytes: the slope over N is a message's
-//! cost, as `valgrind --tool=callgrind` counts it.
+//! N` inflates them, `blocks KIND N` inflates N payloads of 64 KiB that cost an inflater much for their bytes: the slope over N is
+//! a message's cost. `memory LEVEL BYTES` tells what compressor and inflater have touched after a hundred messages.
 
 use stdx::prng::Prng;
 use wire::websocket::deflate::{Deflater, Inflater};
 
 const SIZES: [usize; 7] = [130, 200, 256, 384, 512, 1_024, 4_096];
 const MESSAGES: usize = 1_000;
+
+/// Blocks of 90 bits: a code for the end of the block and one distance, and that end.
+const DYNAMIC_BLOCKS: [u8; 45] = [
+    0x04, 0xc0, 0x81, 0x00, 0x00, 0x00, 0x00, 0x00, 0x90, 0xff, 0x6b, 0x10, 0x00, 0x07, 0x02, 0x00,
+    0x00, 0x00, 0x00, 0x40, 0xfe, 0xaf, 0x41, 0x00, 0x1c, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf9,
+    0xbf, 0x06, 0x01, 0x70, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe4, 0xff, 0x1a,
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,12 +43,36 @@ fn main() {
                 inflater.decode(&payloads[at % 64], 1 << 20).expect("ours");
             }
         }
+        ["memory", level, bytes] => {
+            let messages = messages(number(bytes), 100);
+            // So that nothing but the compressor itself is new.
+            let mut payloads = vec![vec![0; 2 * number(bytes) + 2_048]; 100];
+            payloads.iter_mut().for_each(Vec::clear);
+            let before = resident_kib();
+            let mut deflater = Deflater::new(number(level) as u8);
+            for (message, payload) in messages.iter().zip(&mut payloads) {
+                deflater.deflate(&[message], payload);
+            }
+            let between = resident_kib();
+            let mut inflater = Inflater::new();
+            for payload in &payloads {
+                inflater.decode(payload, 1 << 20).expect("ours");
+            }
+            let after = resident_kib();
+            println!(
+                "compressor {} KiB, inflater {} KiB",
+                between - before,
+                after - between
+            );
+        }
         ["blocks", kind, times] => {
             // Final blocks without content, each of which begins a stream, or stored ones.
             let block: &[u8] = match kind {
                 "final" => &[0x03, 0x00],
                 "stored" => &[0x00, 0x00, 0x00, 0xff, 0xff],
-                _ => panic!("final or stored"),
+                // Four dynamic blocks that say nothing: their tables are made all the same.
+                "dynamic" => &DYNAMIC_BLOCKS,
+                _ => panic!("final, stored or dynamic"),
             };
             let payload = block.repeat((64 << 10) / block.len());
             let mut inflater = Inflater::new();
@@ -51,6 +82,16 @@ fn main() {
         }
         _ => panic!("unknown arguments"),
     }
+}
+
+/// Memory of the process that it has touched and nobody shares.
+fn resident_kib() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs");
+    let mut fields = statm
+        .split(' ')
+        .map(|field| field.parse::<u64>().unwrap_or(0));
+    let (resident, shared) = (fields.nth(1).unwrap_or(0), fields.next().unwrap_or(0));
+    (resident - shared) * 4
 }
 
 fn table() {

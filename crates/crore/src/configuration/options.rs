@@ -319,7 +319,7 @@ pub const OPTIONS: &[OptionSpec] = &[
         "websocket.compression",
         Kind::Boolean,
         "false",
-        "Compress messages for clients that offer permessage-deflate, and take theirs. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used.",
+        "Compress messages for clients that offer permessage-deflate, and take theirs. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used, twice that with large messages.",
     ),
     option(
         "websocket.compression_bytes_min",
