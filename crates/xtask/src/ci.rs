@@ -49,6 +49,11 @@ const STEPS: &[Step] = &[
     ),
     step("build", "the release binary builds", steps::build),
     step("test", "tests of the crates", steps::test),
+    step(
+        "budget",
+        "what a message costs in instructions, calls and allocations",
+        steps::budget,
+    ),
     step("fuzz", "fuzz corpora replay", steps::fuzz),
     step("sim", "simulation of whole nodes, fixed seeds", steps::sim),
     step(

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod ci;
 mod generate;
 mod python2;
@@ -27,6 +28,7 @@ usage: cargo xtask <command>
   ci --list                 name the steps
   tidy                      check the house rules of the sources
   generate [--check]        write the generated files, or only compare them
+  budget --store            measure what a message costs, and make it the budget
   setup                     install what the tests need (Debian packages, npm and Python packages)
 ";
 
@@ -63,6 +65,7 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
         }
         ["generate"] => generate::write(&workspace.root).map(|()| true),
         ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),
+        ["budget", "--store"] => budget::store(&workspace).map(|()| true),
         ["setup"] => setup::everything(&workspace).map(|()| true),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -25,6 +25,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("node", "nodejs"),
     ("npm", "npm"),
     ("python3", "python3"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Installs all of it.

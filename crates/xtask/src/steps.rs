@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
-use crate::{generate, setup, tidy as rules};
+use crate::{budget, generate, setup, tidy as rules};
 
 /// What the core may depend on, itself and everything below: no I/O, clock, thread or entropy in them.
 const PURE_PACKAGES: &[&str] = &[
@@ -200,6 +200,10 @@ pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
 
 pub fn autobahn(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "autobahn", &[])
+}
+
+pub fn budget(workspace: &Workspace) -> Result<Tally> {
+    budget::check(workspace)
 }
 
 pub fn conformance(workspace: &Workspace) -> Result<Tally> {

@@ -1,0 +1,327 @@
+//! The budget of a message: instructions, allocations and calls of the network, compared with what is stored.
+//!
+//! `crates/node/examples/budget.rs` runs a reactor on a network of memory under callgrind, which counts only what happens
+//! inside of its `measured`. Differences of runs give what one more publication, delivery or connection costs.
+//! `docs/budget.toml` holds what it was; `cargo xtask budget --store` writes it.
+//!
+//! Invariants: a figure that grows by more than the tolerance fails the step, and so does one that falls by more, because a
+//! budget that is too wide guards nothing; instructions are compared for the compiler and the machine's C library that
+//! they were stored with, on another they are told and not judged; calls and allocations are compared always.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::shell::{self, Workspace};
+use crate::tally::Tally;
+
+const STORED: &str = "docs/budget.toml";
+/// By how much a figure may differ, in percent.
+const TOLERANCE_PERCENT: f64 = 5.0;
+/// Less than so many instructions, calls or allocations are not worth a percentage.
+const SLACK: f64 = 0.05;
+
+/// Subscribers, topics, connections of the larger run of each pair.
+const MANY: u32 = 1_000;
+const TOPICS: u32 = 10_000;
+
+/// One run of the program: what callgrind counted, and what the program said.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    instructions: f64,
+    allocations: f64,
+    polls: f64,
+    reads: f64,
+    writes: f64,
+}
+
+/// What one thing costs, by kind.
+type Costs = BTreeMap<&'static str, f64>;
+
+/// Measures, prints the table, and compares it with what is stored.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    let measured = measure(workspace)?;
+    let place = place(workspace)?;
+    let stored = fs::read_to_string(workspace.root.join(STORED))
+        .with_context(|| format!("{STORED}; `cargo xtask budget --store` writes it"))?;
+    let stored: toml::Table = stored.parse().context(STORED)?;
+    let is_here = stored.get("place").and_then(toml::Value::as_str) == Some(&place);
+    print!("{}", table(&measured));
+    if !is_here {
+        println!("stored for another compiler or C library: instructions are told, not judged");
+    }
+    let (mut passed, mut failed) = (0, 0);
+    for (thing, costs) in &measured {
+        for (kind, &value) in costs {
+            if *kind == "instructions" && !is_here {
+                continue;
+            }
+            let was = stored.get(*thing).and_then(|costs| costs.get(kind));
+            match verdict(value, was.and_then(number)) {
+                Ok(()) => passed += 1,
+                Err(why) => {
+                    println!("{thing}, {kind}: {why}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    Ok(Tally { passed, failed })
+}
+
+/// Measures and writes the file.
+pub fn store(workspace: &Workspace) -> Result<()> {
+    let measured = measure(workspace)?;
+    let mut text = format!(
+        "# What the path of a message costs; `cargo xtask budget --store` writes this file, the gate's step `budget`\n\
+         # compares. What the figures mean stands in docs/performance.md, \"Budget of a message\".\n\n\
+         place = \"{}\"\n",
+        place(workspace)?
+    );
+    for (thing, costs) in &measured {
+        let _ = writeln!(text, "\n[{thing}]");
+        for (kind, value) in costs {
+            let _ = writeln!(text, "{kind} = {}", shown(*value));
+        }
+    }
+    fs::write(workspace.root.join(STORED), text)?;
+    print!("{}", table(&measured));
+    Ok(())
+}
+
+fn number(value: &toml::Value) -> Option<f64> {
+    value
+        .as_float()
+        .or_else(|| value.as_integer().map(|number| number as f64))
+}
+
+fn verdict(value: f64, stored: Option<f64>) -> Result<(), String> {
+    let Some(stored) = stored else {
+        return Err("nothing is stored; run `cargo xtask budget --store`".to_owned());
+    };
+    let slack = (stored * TOLERANCE_PERCENT / 100.0).max(SLACK);
+    let (value_text, stored_text) = (shown(value), shown(stored));
+    if value > stored + slack {
+        Err(format!(
+            "{value_text} instead of {stored_text}: more than the budget"
+        ))
+    } else if value < stored - slack {
+        Err(format!(
+            "{value_text} instead of {stored_text}: better; `cargo xtask budget --store` makes it the budget"
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+/// One decimal for what is counted singly, none for thousands.
+fn shown(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+fn table(measured: &BTreeMap<&str, Costs>) -> String {
+    let mut text = String::new();
+    for (thing, costs) in measured {
+        let costs: Vec<String> = costs
+            .iter()
+            .map(|(kind, value)| format!("{kind} {}", shown(*value)))
+            .collect();
+        let _ = writeln!(text, "{thing:<18} {}", costs.join(", "));
+    }
+    text
+}
+
+fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
+    let arguments = [
+        "build",
+        "--locked",
+        "--release",
+        "-p",
+        "node",
+        "--example",
+        "budget",
+    ];
+    shell::run(&mut workspace.cargo(&arguments))?;
+    // What so many more cost, when as many have been done: buffers have grown by then.
+    let slope = |workload: &str, count: u32, beforehand: u32| -> Result<Run> {
+        let less = run(workspace, workload, count, beforehand)?;
+        let more = run(workspace, workload, 2 * count, beforehand)?;
+        Ok(more.minus(&less).over(count))
+    };
+    let publish = slope("fan-out", 200, 0)?;
+    let many = slope("fan-out", 50, MANY)?;
+    let delivery = many.minus(&publish).over(MANY);
+    // The same deliveries, of a message that is compressed first.
+    let compression = slope("packed-fan-out", 50, MANY)?.minus(&many);
+    let unicast = slope("unicast", 1_000, TOPICS)?;
+    let connect = slope("connect", 1_000, 0)?;
+    let ping = slope("pings", 2, MANY)?.over(MANY);
+    let idle = slope("idle", 100, MANY)?.over(MANY);
+    Ok(BTreeMap::from([
+        ("publish", publish.costs()),
+        ("delivery", delivery.costs()),
+        ("unicast", unicast.costs()),
+        ("compression", compression.costs()),
+        ("connect", connect.costs()),
+        ("ping", ping.costs()),
+        ("idle_second", idle.costs()),
+    ]))
+}
+
+impl Run {
+    fn minus(&self, other: &Run) -> Run {
+        Run {
+            instructions: self.instructions - other.instructions,
+            allocations: self.allocations - other.allocations,
+            polls: self.polls - other.polls,
+            reads: self.reads - other.reads,
+            writes: self.writes - other.writes,
+        }
+    }
+
+    fn over(&self, count: u32) -> Run {
+        let count = f64::from(count);
+        Run {
+            instructions: self.instructions / count,
+            allocations: self.allocations / count,
+            polls: self.polls / count,
+            reads: self.reads / count,
+            writes: self.writes / count,
+        }
+    }
+
+    fn costs(&self) -> Costs {
+        BTreeMap::from([
+            ("instructions", self.instructions),
+            ("allocations", self.allocations),
+            ("polls", self.polls),
+            ("reads", self.reads),
+            ("writes", self.writes),
+        ])
+    }
+}
+
+fn run(workspace: &Workspace, workload: &str, count: u32, beforehand: u32) -> Result<Run> {
+    let folder = workspace.target.join("reports/budget");
+    fs::create_dir_all(&folder)?;
+    let profile = folder.join(format!("{workload}-{count}-{beforehand}.callgrind"));
+    let output = format!("--callgrind-out-file={}", profile.display());
+    let (count, beforehand) = (count.to_string(), beforehand.to_string());
+    let program = program(workspace);
+    let mut command = workspace.command(&[
+        "valgrind",
+        "-q",
+        "--tool=callgrind",
+        "--toggle-collect=*measured*",
+        "--compress-strings=no",
+        &output,
+        &program.to_string_lossy(),
+        workload,
+        &count,
+        &beforehand,
+    ]);
+    let said = shell::output(&mut command)?;
+    let (instructions, allocations) =
+        counted(&fs::read_to_string(&profile)?).with_context(|| profile.display().to_string())?;
+    let call = |name: &str| {
+        let value = said.lines().find_map(|line| {
+            let (key, value) = line.split_once(' ')?;
+            (key == name).then(|| value.parse::<f64>().ok())?
+        });
+        value.with_context(|| format!("{workload} does not tell its {name}"))
+    };
+    Ok(Run {
+        instructions,
+        allocations,
+        polls: call("polls")?,
+        reads: call("reads")?,
+        writes: call("writes")?,
+    })
+}
+
+fn program(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("release/examples/budget")
+}
+
+/// Instructions, and calls of the allocator, of a profile with full names.
+fn counted(profile: &str) -> Result<(f64, f64)> {
+    let mut instructions = None;
+    let mut allocations = 0.0;
+    let mut callee = "";
+    for line in profile.lines() {
+        if let Some(name) = line.strip_prefix("cfn=") {
+            callee = name;
+        } else if let Some(rest) = line.strip_prefix("calls=") {
+            let count = rest.split(' ').next().unwrap_or_default();
+            if matches!(
+                callee,
+                "malloc" | "calloc" | "realloc" | "memalign" | "posix_memalign" | "aligned_alloc"
+            ) {
+                allocations += count.parse::<f64>().context("a count of calls")?;
+            }
+        } else if let Some(sum) = line.strip_prefix("totals: ") {
+            instructions = sum.trim().parse::<f64>().ok();
+        }
+    }
+    let instructions = instructions.context("a profile without a sum")?;
+    ensure!(
+        instructions > 0.0,
+        "nothing was counted: `measured` has another name"
+    );
+    Ok((instructions, allocations))
+}
+
+/// What instructions depend on beside the sources.
+fn place(workspace: &Workspace) -> Result<String> {
+    let compiler = shell::output(&mut workspace.command(&["rustc", "--version"]))?;
+    let library = shell::output(&mut workspace.command(&["getconf", "GNU_LIBC_VERSION"]))?;
+    let place = format!(
+        "{}, {}, {}",
+        compiler.trim(),
+        library.trim(),
+        std::env::consts::ARCH
+    );
+    if place.contains('"') {
+        bail!("a compiler with a strange name: {place}");
+    }
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets() {
+        let check = |value, stored, is_good| {
+            assert_eq!(
+                verdict(value, stored).is_ok(),
+                is_good,
+                "{value} {stored:?}"
+            );
+        };
+        check(100.0, Some(100.0), true);
+        check(104.9, Some(100.0), true);
+        check(105.1, Some(100.0), false);
+        check(94.9, Some(100.0), false);
+        check(0.0, Some(0.0), true);
+        check(0.04, Some(0.0), true);
+        check(1.0, Some(0.0), false);
+        check(1.0, None, false);
+    }
+
+    #[test]
+    fn profiles() {
+        let profile = "fn=a\n1 20\ncfn=malloc\ncalls=3 0\n1 60\ncfn=free\ncalls=9 0\n1 9\n\
+            cfn=realloc\ncalls=1 0\n1 5\ntotals: 94\n";
+        assert_eq!(counted(profile).unwrap(), (94.0, 4.0));
+        assert!(counted("totals: 0\n").is_err());
+        assert!(counted("").is_err());
+    }
+}
