@@ -21,8 +21,9 @@ use crate::tally::Tally;
 const STORED: &str = "docs/budget.toml";
 /// By how much a figure may differ, in percent.
 const TOLERANCE_PERCENT: f64 = 5.0;
-/// Less than so many instructions, calls or allocations are not worth a percentage.
+/// So little is not worth a percentage: of calls and allocations, of instructions.
 const SLACK: f64 = 0.05;
+const SLACK_INSTRUCTIONS: f64 = 5.0;
 
 /// Subscribers, topics, connections of the larger run of each pair.
 const MANY: u32 = 1_000;
@@ -60,7 +61,7 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
                 continue;
             }
             let was = stored.get(*thing).and_then(|costs| costs.get(kind));
-            match verdict(value, was.and_then(number)) {
+            match verdict(kind, value, was.and_then(number)) {
                 Ok(()) => passed += 1,
                 Err(why) => {
                     println!("{thing}, {kind}: {why}");
@@ -98,11 +99,15 @@ fn number(value: &toml::Value) -> Option<f64> {
         .or_else(|| value.as_integer().map(|number| number as f64))
 }
 
-fn verdict(value: f64, stored: Option<f64>) -> Result<(), String> {
+fn verdict(kind: &str, value: f64, stored: Option<f64>) -> Result<(), String> {
     let Some(stored) = stored else {
         return Err("nothing is stored; run `cargo xtask budget --store`".to_owned());
     };
-    let slack = (stored * TOLERANCE_PERCENT / 100.0).max(SLACK);
+    let slack_min = match kind {
+        "instructions" => SLACK_INSTRUCTIONS,
+        _ => SLACK,
+    };
+    let slack = (stored * TOLERANCE_PERCENT / 100.0).max(slack_min);
     let (value_text, stored_text) = (shown(value), shown(stored));
     if value > stored + slack {
         Err(format!(
@@ -301,7 +306,7 @@ mod tests {
     fn budgets() {
         let check = |value, stored, is_good| {
             assert_eq!(
-                verdict(value, stored).is_ok(),
+                verdict("writes", value, stored).is_ok(),
                 is_good,
                 "{value} {stored:?}"
             );
@@ -314,6 +319,8 @@ mod tests {
         check(0.04, Some(0.0), true);
         check(1.0, Some(0.0), false);
         check(1.0, None, false);
+        assert!(verdict("instructions", 34.0, Some(30.0)).is_ok());
+        assert!(verdict("instructions", 36.0, Some(30.0)).is_err());
     }
 
     #[test]

@@ -164,12 +164,13 @@ impl Edge {
 
     fn flush_one(&mut self, index: u32, write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written) {
         loop {
-            // Mostly there is one frame: little to gather.
+            // Mostly there is one frame, and then none: nothing to gather.
             let slot = &self.slots[index];
-            let (offered, written) = if slot.owned == NONE && slot.places.len() <= 2 {
-                self.offer::<4>(index, write)
-            } else {
-                self.offer::<PARTS_MAX>(index, write)
+            let (offered, written) = match (slot.owned, slot.places.len()) {
+                (NONE, 0) => (0, Written::Bytes(0)),
+                (NONE, 1) => self.offer_frame(index, write),
+                (NONE, 2) => self.offer::<4>(index, write),
+                _ => self.offer::<PARTS_MAX>(index, write),
             };
             if offered == 0 {
                 self.drained(index);
@@ -193,6 +194,29 @@ impl Edge {
                 }
                 return;
             }
+        }
+    }
+
+    /// Gives the socket the one frame that waits.
+    fn offer_frame(
+        &self,
+        index: u32,
+        write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written,
+    ) -> (usize, Written) {
+        let slot = &self.slots[index];
+        let Some(place) = self.lists.first(&slot.places) else {
+            return (0, Written::Bytes(0));
+        };
+        let (head, body) = self.ring.parts(place);
+        let slices = [IoSlice::new(head), IoSlice::new(body)];
+        let parts = match (head.is_empty(), body.is_empty()) {
+            (_, true) => &slices[..1],
+            (true, false) => &slices[1..],
+            (false, false) => &slices[..],
+        };
+        match head.len() + body.len() {
+            0 => (0, Written::Bytes(0)),
+            offered => (offered, write(self.slots.key(index), parts)),
         }
     }
 
