@@ -38,7 +38,7 @@ fn settings() -> Arc<Settings> {
             name: "memory".into(),
             partitions_count: 2,
             first_partition: 0,
-            durability: broker::settings::Durability::Memory,
+            durability: Durability::Memory,
             epoch: 7,
             older_epochs: Vec::new(),
             log_bytes_max: 16 << 10,
