@@ -14,7 +14,6 @@ use rustls::client::{
     Tls13ClientSessionValue,
 };
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
@@ -24,6 +23,7 @@ use rustls::{
 use crate::LoadError;
 use crate::handshake::{Captured, Handshake};
 use crate::server::{ALPN, certificates};
+use crate::suites;
 
 /// Tickets that a process keeps; each is about a kilobyte.
 const TICKETS_MAX: usize = 100_000;
@@ -101,7 +101,7 @@ impl Client {
     /// # Errors
     /// The file that is not as it should be.
     pub fn load(settings: &ClientSettings) -> Result<Client, LoadError> {
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(suites::provider());
         let versions: &[_] = if settings.tls12_only {
             &[&TLS12]
         } else {

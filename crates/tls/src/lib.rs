@@ -43,6 +43,7 @@ mod reading;
 mod record;
 mod self_signed;
 mod server;
+mod suites;
 mod writing;
 mod x509;
 
@@ -51,6 +52,7 @@ pub use client::{Client, ClientSettings, Roots};
 pub use counters::{Counters, Statistics};
 pub use self_signed::{SelfSigned, self_signed};
 pub use server::{Loaded, Server, ServerSettings};
+pub use suites::cipher_suites;
 
 use connection::{Connection, Flags, State};
 use counters::{add, subtract};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
+use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
@@ -17,6 +17,7 @@ use rustls::{Error, InconsistentKeys, ServerConfig};
 
 use crate::LoadError;
 use crate::handshake::Captured;
+use crate::suites::provider;
 use crate::x509;
 
 /// The one application protocol (RFC 7301): WebSocket begins with it too.
@@ -78,11 +79,12 @@ impl Server {
         } else {
             &[&TLS13]
         };
-        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(versions)
             .map_err(of_library)?
             .with_no_client_auth()
             .with_cert_resolver(certificates.clone());
+        config.ignore_client_order = true;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Ticketer::new().map_err(of_library)?;
@@ -145,7 +147,7 @@ fn load(settings: &ServerSettings) -> Result<(CertifiedKey, Loaded), LoadError> 
         not_after: first.not_after,
         chain_len: chain.len(),
     };
-    let certified = CertifiedKey::from_der(chain, key, &default_provider());
+    let certified = CertifiedKey::from_der(chain, key, &provider());
     let certified = certified.map_err(|error| match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => LoadError {
             file: settings.key_file.clone(),
