@@ -1,97 +1,269 @@
-//! What the library's server half of a handshake costs, and sealing and opening: the floor of `docs/performance.md`.
+//! What a server spends on a handshake: the TLS library alone, and `Tls` over a network of plain memory.
 //!
-//! Client and server talk in memory, and only the server's steps are timed, by the thread's own CPU clock. Usage:
-//! `handshake CERTIFICATE KEY COUNT`.
+//! Client and server talk in memory, and only the server's steps are counted, by the thread's own CPU clock: making its
+//! state, the steps, and dropping what nobody needs afterwards. The client, and the end of the connection, are not. Three
+//! servers take turns: the library with its own order of suites, the library with ours, and [`tls::Tls`]. Usage:
+//! `handshake CERTIFICATE KEY COUNT [NAME]`; a name (as it is printed) picks one case and one server, and nothing is timed, so
+//! that `callgrind --toggle-collect=*measured*` can count its instructions.
 
+use net::{Close, Conn, Event, Net, Read, Write};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use rustls::{
+    CipherSuite, ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig,
+    SupportedProtocolVersion,
+};
+use std::io::{self, IoSlice};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::{Server, ServerSettings, Tls};
+
+/// Handshakes with one server until the next has its turn.
+const BLOCK: u32 = 50;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [certificate, key, count] = &arguments[..] else {
-        eprintln!("usage: handshake CERTIFICATE KEY COUNT");
-        std::process::exit(2);
+    let (certificate, key, count, only) = match &arguments[..] {
+        [certificate, key, count] => (certificate, key, count, None),
+        [certificate, key, count, only] => (certificate, key, count, Some(only)),
+        _ => {
+            eprintln!("usage: handshake CERTIFICATE KEY COUNT [NAME]");
+            std::process::exit(2);
+        }
     };
     let count: u32 = count.parse().expect("a number");
-    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect)
-        .expect("a certificate");
-    let key = PrivateKeyDer::from_pem_file(key).expect("a key");
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(chain.clone());
-    let provider = Arc::new(default_provider());
-    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
-        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[version])
-            .expect("a version")
-            .with_no_client_auth()
-            .with_single_cert(chain.clone(), key.clone_key())
-            .expect("certificate and key");
-        server.session_storage = Arc::new(NoServerSessionStorage {});
-        server.ticketer = Ticketer::new().expect("randomness");
-        server.send_tls13_tickets = 1;
-        let server = Arc::new(server);
-        let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[version])
-            .expect("a version")
-            .with_root_certificates(roots.clone())
-            .with_no_client_auth();
-        let mut fresh = client.clone();
-        fresh.resumption = rustls::client::Resumption::disabled();
-        for (name, config) in [("full", fresh), ("resumed", client)] {
-            let config = Arc::new(config);
-            // The first one fetches a ticket, and warms up.
-            handshake(&server, &config);
-            let (mut time, mut resumed) = (Duration::ZERO, 0);
-            for _ in 0..count {
-                let (spent, is_resumed) = handshake(&server, &config);
-                time += spent;
-                resumed += u32::from(is_resumed);
+    let files = Files {
+        certificate: certificate.as_ref(),
+        key: key.as_ref(),
+    };
+    let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
+    for (version, resumes) in versions
+        .iter()
+        .flat_map(|one| [(*one, false), (*one, true)])
+    {
+        let kind = if resumes { "resumed" } else { "full" };
+        let mut lines = Vec::new();
+        for peer in Peer::all(&files, version, resumes) {
+            let name = format!("{:?} {kind}, {}", version.version, peer.name);
+            if only.is_none_or(|only| *only == name) {
+                lines.push((name, peer, Vec::new()));
             }
+        }
+        let mut done = 0;
+        while done < count {
+            let block = BLOCK.min(count - done);
+            for (_, peer, times) in &mut lines {
+                times.push(peer.block(block, resumes, only.is_none()) / block);
+            }
+            done += block;
+        }
+        for (name, peer, mut times) in lines {
+            times.sort();
             println!(
-                "{:?} {name}: {:?} of server CPU each; {resumed} of {count} were resumed",
-                version.version,
-                time / count
+                "{name}: {:?} of server CPU each, the median of {} blocks ({:?})",
+                times[times.len() / 2],
+                times.len(),
+                peer.suite,
             );
         }
     }
 }
 
-/// One handshake; what the server spent, and whether it was resumed.
-fn handshake(server: &Arc<ServerConfig>, client: &Arc<ClientConfig>) -> (Duration, bool) {
-    let name = "localhost".try_into().expect("a name");
-    let mut client = ClientConnection::new(Arc::clone(client), name).expect("a client");
-    let mut spent = Duration::ZERO;
-    let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-    let mut connection = None;
-    loop {
-        while client.wants_write() {
-            client.write_tls(&mut to_server).expect("memory");
+struct Files<'a> {
+    certificate: &'a Path,
+    key: &'a Path,
+}
+
+/// A server, and a client for it that keeps its tickets.
+struct Peer {
+    name: &'static str,
+    server: AnyServer,
+    client: Arc<ClientConfig>,
+    suite: Option<CipherSuite>,
+}
+
+enum AnyServer {
+    Library(Arc<ServerConfig>),
+    Ours(Box<Tls<Memory>>),
+}
+
+impl Peer {
+    fn all(
+        files: &Files<'_>,
+        version: &'static SupportedProtocolVersion,
+        resumes: bool,
+    ) -> Vec<Peer> {
+        let settings = ServerSettings {
+            certificate_file: files.certificate.to_owned(),
+            key_file: files.key.to_owned(),
+            tls12: true,
+        };
+        let (server, _) = Server::load(settings).expect("certificate and key");
+        let mut tls = Tls::new(Memory::default());
+        tls.serve(0, &server);
+        let ours = AnyServer::Ours(Box::new(tls));
+        let plain = AnyServer::Library(library(files, version, false));
+        let ordered = AnyServer::Library(library(files, version, true));
+        [
+            ("the library alone", plain),
+            ("the library with our order of suites", ordered),
+            ("Tls", ours),
+        ]
+        .map(|(name, server)| Peer {
+            name,
+            server,
+            client: client(files, version, resumes),
+            suite: None,
+        })
+        .into()
+    }
+
+    /// What the server spent on so many handshakes.
+    fn block(&mut self, count: u32, resumes: bool, is_timed: bool) -> Duration {
+        if self.suite.is_none() {
+            // Fetches a ticket, and warms up.
+            self.handshake(is_timed);
         }
-        let begin = cpu_time();
-        let connection = connection.get_or_insert_with(|| {
-            UnbufferedServerConnection::new(Arc::clone(server)).expect("one")
-        });
-        let is_done = serve(connection, &mut to_server, &mut to_client);
-        spent += cpu_time() - begin;
-        let mut records = &to_client[..];
-        while !records.is_empty() {
-            client.read_tls(&mut records).expect("memory");
-            client.process_new_packets().expect("a good server");
+        let mut spent = Duration::ZERO;
+        for _ in 0..count {
+            let (time, kind) = self.handshake(is_timed);
+            let expected = match resumes {
+                true => HandshakeKind::Resumed,
+                false => HandshakeKind::Full,
+            };
+            assert_eq!(kind, Some(expected));
+            spent += time;
         }
-        to_client.clear();
-        if is_done && !client.is_handshaking() && !client.wants_write() {
-            let resumed = client.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-            return (spent, resumed);
+        spent
+    }
+
+    fn handshake(&mut self, is_timed: bool) -> (Duration, Option<HandshakeKind>) {
+        let name = "localhost".try_into().expect("a name");
+        let mut client = ClientConnection::new(Arc::clone(&self.client), name).expect("a client");
+        let mut half = Half {
+            connection: None,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            is_done: false,
+        };
+        if let AnyServer::Ours(tls) = &mut self.server {
+            tls.net_mut().begin();
+        }
+        let mut spent = Duration::ZERO;
+        while !half.is_done || client.is_handshaking() || client.wants_write() {
+            let incoming = match &mut self.server {
+                AnyServer::Library(_) => &mut half.incoming,
+                AnyServer::Ours(tls) => &mut tls.net_mut().incoming,
+            };
+            while client.wants_write() {
+                client.write_tls(incoming).expect("memory");
+            }
+            // Valgrind does not let us look for the clock.
+            let begin = is_timed.then(cpu_time);
+            measured(&mut self.server, &mut half);
+            spent += begin.map_or(Duration::ZERO, |begin| cpu_time() - begin);
+            let mut records = &half.outgoing[..];
+            while !records.is_empty() {
+                client.read_tls(&mut records).expect("memory");
+                client.process_new_packets().expect("a good server");
+            }
+            half.outgoing.clear();
+        }
+        self.suite = client.negotiated_cipher_suite().map(|suite| suite.suite());
+        if let AnyServer::Ours(tls) = &mut self.server {
+            let conn = tls.net().conn();
+            tls.close(conn, Close::Reset);
+        }
+        (spent, client.handshake_kind())
+    }
+}
+
+/// One server's half of one handshake.
+struct Half {
+    /// The library's state.
+    connection: Option<UnbufferedServerConnection>,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    is_done: bool,
+}
+
+/// What counts: everything that the server does with what has come.
+#[inline(never)]
+fn measured(server: &mut AnyServer, half: &mut Half) {
+    match server {
+        AnyServer::Library(config) => {
+            let connection = half.connection.get_or_insert_with(|| {
+                UnbufferedServerConnection::new(Arc::clone(config)).expect("one")
+            });
+            if serve(connection, &mut half.incoming, &mut half.outgoing) {
+                half.is_done = true;
+                half.connection = None;
+            }
+        }
+        AnyServer::Ours(tls) => {
+            let mut events = Vec::new();
+            // Twice: what one poll leaves to be sent with the first answer, the next one sends.
+            for _ in 0..2 {
+                tls.poll(Some(Duration::ZERO), &mut events).expect("memory");
+            }
+            half.is_done = tls.net().is_told && tls.counters().statistics().handshaking == 0;
+            std::mem::swap(&mut half.outgoing, &mut tls.net_mut().outgoing);
         }
     }
+}
+
+fn library(
+    files: &Files<'_>,
+    version: &'static SupportedProtocolVersion,
+    in_our_order: bool,
+) -> Arc<ServerConfig> {
+    let mut provider = default_provider();
+    if in_our_order {
+        provider.cipher_suites = tls::cipher_suites();
+    }
+    let mut server = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[version])
+        .expect("a version")
+        .with_no_client_auth()
+        .with_single_cert(
+            chain(files),
+            PrivateKeyDer::from_pem_file(files.key).expect("a key"),
+        )
+        .expect("certificate and key");
+    server.ignore_client_order = in_our_order;
+    server.session_storage = Arc::new(NoServerSessionStorage {});
+    server.ticketer = Ticketer::new().expect("randomness");
+    server.send_tls13_tickets = 1;
+    Arc::new(server)
+}
+
+fn client(
+    files: &Files<'_>,
+    version: &'static SupportedProtocolVersion,
+    resumes: bool,
+) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(chain(files));
+    let mut client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .expect("a version")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    if !resumes {
+        client.resumption = rustls::client::Resumption::disabled();
+    }
+    Arc::new(client)
+}
+
+fn chain(files: &Files<'_>) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(files.certificate)
+        .and_then(Iterator::collect)
+        .expect("a certificate")
 }
 
 /// What this thread has spent so far; others that share the core do not count.
@@ -128,4 +300,73 @@ fn serve(
             return is_done && !connection.is_handshaking();
         }
     }
+}
+
+/// A network of one connection, of which both directions are plain memory.
+#[derive(Default)]
+struct Memory {
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    generation: u32,
+    /// `Accepted` was said.
+    is_told: bool,
+}
+
+impl Memory {
+    fn begin(&mut self) {
+        self.incoming.clear();
+        self.outgoing.clear();
+        self.generation += 1;
+        self.is_told = false;
+    }
+
+    fn conn(&self) -> Conn {
+        Conn {
+            index: 0,
+            generation: self.generation,
+        }
+    }
+}
+
+impl Net for Memory {
+    fn poll(&mut self, _timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let conn = self.conn();
+        if !self.is_told {
+            self.is_told = true;
+            events.push(Event::Accepted {
+                conn,
+                peer: ([127, 0, 0, 1], 1).into(),
+                listener: 0,
+            });
+        }
+        if !self.incoming.is_empty() {
+            events.push(Event::Readable(conn));
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _conn: Conn, buffer: &mut [u8]) -> Read {
+        let count = self.incoming.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.incoming[..count]);
+        self.incoming.drain(..count);
+        match count {
+            0 => Read::Blocked,
+            count => Read::Data(count),
+        }
+    }
+
+    fn write(&mut self, _conn: Conn, parts: &[IoSlice<'_>]) -> Write {
+        for part in parts {
+            self.outgoing.extend_from_slice(part);
+        }
+        Write::Wrote(parts.iter().map(|part| part.len()).sum())
+    }
+
+    fn shutdown_write(&mut self, _conn: Conn) {}
+
+    fn close(&mut self, _conn: Conn, _how: Close) {}
+
+    fn pause_accepting(&mut self) {}
+
+    fn resume_accepting(&mut self) {}
 }

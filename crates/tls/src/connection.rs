@@ -50,7 +50,7 @@ pub(crate) struct Buffers {
     /// Text that the reader had no room for, from `text_from` on.
     pub(crate) text: Vec<u8>,
     pub(crate) text_from: usize,
-    /// What the socket did not take of a record, or of the end of the handshake.
+    /// What the socket did not take of a record, or the end of the handshake.
     pub(crate) tail: Vec<u8>,
     /// Unfinished messages after the handshake.
     pub(crate) inbox: Inbox,
@@ -180,6 +180,8 @@ impl Flags {
     pub(crate) const SHUT: Flags = Flags(1 << 9);
     /// We began the connection, and its `Connected` is told after the handshake.
     pub(crate) const CLIENT: Flags = Flags(1 << 10);
+    /// The end of the handshake is not sent yet: it goes with the first text, or in the next poll.
+    pub(crate) const HELD: Flags = Flags(1 << 11);
 
     pub(crate) fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 == flag.0

@@ -98,7 +98,7 @@ impl<N: Net> Tls<N> {
         &mut self,
         place: u32,
         established: Established,
-        mut output: Vec<u8>,
+        output: Vec<u8>,
         events: &mut Vec<Event>,
     ) {
         let Established {
@@ -108,14 +108,13 @@ impl<N: Net> Tls<N> {
             input,
         } = established;
         let conn = self.connections[place].conn;
-        send(&mut self.net, conn, &mut output);
         let mut open = Open {
             layer,
             tickets,
             buffers: None,
         };
         let has_input = !input.is_empty();
-        let is_flushed = output.is_empty();
+        let has_output = !output.is_empty();
         open.give_buffers(Buffers {
             records: input,
             tail: output,
@@ -136,9 +135,14 @@ impl<N: Net> Tls<N> {
         if has_input || connection.flags.has(Flags::NET_READY) {
             tell_readable(connection, events);
         }
-        if is_flushed && connection.flags.has(Flags::WRITE_BLOCKED) {
+        if connection.flags.has(Flags::WRITE_BLOCKED) {
             connection.flags.clear(Flags::WRITE_BLOCKED);
             events.push(Event::Writable(conn));
+        }
+        if has_output {
+            // Whoever is above most often has something to say now: a client its request, a server the answer to one.
+            connection.flags.set(Flags::HELD);
+            self.held.push(conn);
         }
     }
 

@@ -12,6 +12,8 @@
 //!   [`net::Read::Failed`] with `UnexpectedEof`.
 //! - **What is kept**: of an idle connection its keys; else the unfinished record of the peer, and of ours what the
 //!   socket did not take, at most one record. What was sealed and not begun to be sent is thrown away and sealed again.
+//! - **The end of a handshake** (a client's last message, a server's ticket) goes out with the first text, or at the start of
+//!   the next poll: one write instead of two.
 //! - **Handshakes** are done in order, at most [`HANDSHAKES_TURN_MAX`] steps in one poll, so that a storm of them delays
 //!   live connections by so much and no more.
 //!
@@ -108,6 +110,8 @@ pub struct Tls<N> {
     again: Vec<Conn>,
     /// Handshakes that have something to do.
     handshakes: VecDeque<Conn>,
+    /// Connections whose last words of the handshake wait for the first text.
+    held: Vec<Conn>,
     /// Closed connections with a record on its way.
     ending: VecDeque<(Instant, Conn)>,
     /// Records that are being opened. Allocated with the first, and touched as far as it was ever filled.
@@ -138,6 +142,7 @@ impl<N: Net> Tls<N> {
             events: Vec::new(),
             again: Vec::new(),
             handshakes: VecDeque::new(),
+            held: Vec::new(),
             ending: VecDeque::new(),
             incoming: Vec::new(),
             incoming_filled: 0,
@@ -328,6 +333,7 @@ fn tell_readable(connection: &mut Connection, events: &mut Vec<Event>) {
 
 impl<N: Net> Net for Tls<N> {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.send_held();
         let wait = self.wait_time(timeout);
         let mut reported = std::mem::take(&mut self.events);
         let polled = self.net.poll(wait, &mut reported);
@@ -388,7 +394,9 @@ impl<N: Net> Net for Tls<N> {
             + self.connections.allocated_bytes()
             + vector_bytes::<u32>(self.places.len())
             + vector_bytes::<Event>(self.events.capacity())
-            + vector_bytes::<Conn>(self.again.capacity() + self.handshakes.capacity())
+            + vector_bytes::<Conn>(
+                self.again.capacity() + self.handshakes.capacity() + self.held.capacity(),
+            )
             + self.incoming_filled
             + self.sealed.capacity();
         memory.add(Component::Tls, bytes);

@@ -89,7 +89,7 @@ impl<N: Net> Tls<N> {
                 false => Batch::Failed(io::ErrorKind::NotConnected),
             };
         };
-        if open.has_tail() {
+        if open.has_tail() && !connection.flags.has(Flags::HELD) {
             return Batch::Short(wrote);
         }
         if open.layer.is_used_up(LOOKAHEAD_RECORDS, self.records_max) {
@@ -109,6 +109,21 @@ impl<N: Net> Tls<N> {
         let mut count = 0;
         let mut taken = wrote;
         self.sealed.clear();
+        if connection.flags.has(Flags::HELD) {
+            connection.flags.clear(Flags::HELD);
+            let bytes = connection.buffer_bytes();
+            if let State::Open(open) = &mut connection.state {
+                let mut buffers = open.take_buffers();
+                self.sealed.append(&mut std::mem::take(&mut buffers.tail));
+                open.give_buffers(buffers);
+            }
+            add(&self.counters.buffer_bytes, connection.buffer_bytes());
+            subtract(&self.counters.buffer_bytes, bytes);
+        }
+        let held = self.sealed.len();
+        let State::Open(open) = &mut connection.state else {
+            return Batch::Failed(io::ErrorKind::Other);
+        };
         let sealing = open.layer.sealing_context();
         while count < BATCH_RECORDS && taken < offered {
             let length = TEXT_BYTES_MAX.min(offered - taken);
@@ -145,8 +160,9 @@ impl<N: Net> Tls<N> {
         if sent == self.sealed.len() {
             return Batch::Sent(taken);
         }
-        if sent == 0 {
+        if sent <= held {
             open.layer.unseal_back_to(before);
+            self.keep_tail(place, sent, held - sent);
             return Batch::Short(wrote);
         }
         // The record that was begun is sent to its end; those behind it were seen by nobody.
@@ -161,10 +177,14 @@ impl<N: Net> Tls<N> {
 
     /// Announces new keys and takes them. Whether the network has room for more.
     fn update_keys(&mut self, place: u32) -> Result<bool, io::ErrorKind> {
+        self.send_held_of(place);
         let connection = &mut self.connections[place];
         let State::Open(open) = &mut connection.state else {
             return Ok(false);
         };
+        if open.has_tail() {
+            return Ok(false);
+        }
         self.sealed.clear();
         if open.layer.update_keys(&mut self.sealed).is_err() {
             connection.flags.set(Flags::FAILED);
@@ -180,6 +200,7 @@ impl<N: Net> Tls<N> {
 
     /// Sends an alert, if nothing is in its way; there is no second try for one that does not fit.
     pub(crate) fn alert(&mut self, place: u32, number: u8) {
+        self.send_held_of(place);
         let State::Open(open) = &mut self.connections[place].state else {
             return;
         };
@@ -215,9 +236,27 @@ impl<N: Net> Tls<N> {
         subtract(&self.counters.buffer_bytes, before);
     }
 
-    /// The network has room again: first for what was begun, then for what was held back.
-    pub(crate) fn writable(&mut self, place: u32, events: &mut Vec<Event>) {
+    /// Sends what handshakes have left and no text has taken along.
+    pub(crate) fn send_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        for conn in held.drain(..) {
+            if let Some(place) = self.place(conn) {
+                self.send_held_of(place);
+            }
+        }
+        self.held = held;
+    }
+
+    fn send_held_of(&mut self, place: u32) {
+        if self.connections[place].flags.has(Flags::HELD) {
+            self.send_tail(place);
+        }
+    }
+
+    /// Sends what is left of a record, or of the handshake. Whether it is sent and writing may go on.
+    fn send_tail(&mut self, place: u32) -> bool {
         let connection = &mut self.connections[place];
+        connection.flags.clear(Flags::HELD);
         let before = connection.buffer_bytes();
         let is_flushed = match &mut connection.state {
             State::Fresh => true,
@@ -235,9 +274,15 @@ impl<N: Net> Tls<N> {
         };
         add(&self.counters.buffer_bytes, connection.buffer_bytes());
         subtract(&self.counters.buffer_bytes, before);
-        if !is_flushed {
+        is_flushed
+    }
+
+    /// The network has room again: first for what was begun, then for what was held back.
+    pub(crate) fn writable(&mut self, place: u32, events: &mut Vec<Event>) {
+        if !self.send_tail(place) {
             return;
         }
+        let connection = &mut self.connections[place];
         let flags = connection.flags;
         if flags.has(Flags::CLOSED) {
             self.finish_ending(place);
@@ -255,7 +300,8 @@ impl<N: Net> Tls<N> {
             return;
         }
         connection.flags.set(Flags::SHUT);
-        match &connection.state {
+        self.send_held_of(place);
+        match &self.connections[place].state {
             State::Open(open) if open.has_tail() => {}
             _ => self.finish_stream(place),
         }
@@ -269,6 +315,7 @@ impl<N: Net> Tls<N> {
     }
 
     pub(crate) fn end_connection(&mut self, place: u32, how: Close) {
+        self.send_held_of(place);
         let connection = &mut self.connections[place];
         let conn = connection.conn;
         if connection.flags.has(Flags::CLOSED) {

@@ -378,6 +378,75 @@ fn garbage_instead_of_a_handshake() {
     }
 }
 
+/// What a handshake ends with costs no write of its own where there is something to say, and waits for nobody.
+#[test]
+fn the_end_of_a_handshake_goes_with_the_first_text() {
+    let server = server();
+    for answers in [true, false] {
+        let (provider, version, _) = providers().remove(0);
+        let config = std::sync::Arc::new(rustls_client(provider.clone(), version));
+        let connect =
+            || rustls::ClientConnection::new(config.clone(), "localhost".try_into().unwrap());
+        let mut pair = Pair::serving(&server, connect().unwrap().into());
+        pair.turn();
+        assert_eq!(*pair.fake.writes.borrow(), 1, "the server's flight");
+        pair.peer_writes(b"request");
+        while pair.ours.is_empty() {
+            pair.turn();
+        }
+        if answers {
+            pair.we_write(b"answer");
+        } else {
+            pair.turn();
+        }
+        assert_eq!(*pair.fake.writes.borrow(), 2, "answers: {answers}");
+        pair.settle();
+        assert_eq!(pair.theirs, if answers { &b"answer"[..] } else { b"" });
+        let mut again = Pair::serving(&server, connect().unwrap().into());
+        again.settle();
+        let kind = again.peer.handshake_kind();
+        assert_eq!(
+            kind,
+            Some(rustls::HandshakeKind::Resumed),
+            "the ticket came"
+        );
+
+        let peer = rustls_server_connection(rustls_server(provider, version));
+        let mut pair = Pair::asking(&client(false, false), peer);
+        while !pair.events.contains(&Event::Connected(pair.conn)) {
+            pair.turn();
+        }
+        if answers {
+            pair.we_write(b"request");
+        } else {
+            pair.turn();
+        }
+        assert_eq!(*pair.fake.writes.borrow(), 2, "hello and the end");
+        pair.settle();
+        assert!(pair.established());
+        assert_eq!(pair.theirs, if answers { &b"request"[..] } else { b"" });
+    }
+}
+
+/// Suites are taken in our order, not in the client's.
+#[test]
+fn the_server_chooses_the_suite() {
+    let default = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    for (version, expected) in [
+        (&rustls::version::TLS13, "TLS13_AES_128_GCM_SHA256"),
+        (
+            &rustls::version::TLS12,
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        ),
+    ] {
+        let peer = rustls_client_connection(rustls_client(default.clone(), version));
+        let mut pair = Pair::serving(&server(), peer);
+        pair.settle();
+        let suite = pair.peer.negotiated_cipher_suite().unwrap().suite();
+        assert_eq!(format!("{suite:?}"), expected);
+    }
+}
+
 /// A second connection comes back with the first one's ticket, also over another thread's `Tls`.
 #[test]
 fn tickets_resume() {

@@ -66,6 +66,7 @@ impl Link {
 pub struct Fake {
     links: Rc<RefCell<Vec<Link>>>,
     pub reads: Rc<RefCell<usize>>,
+    pub writes: Rc<RefCell<usize>>,
 }
 
 impl Fake {
@@ -164,6 +165,7 @@ impl Net for Fake {
     }
 
     fn write(&mut self, conn: Conn, parts: &[IoSlice<'_>]) -> Write {
+        *self.writes.borrow_mut() += 1;
         let written = self.alive(conn, |link| {
             if link.shut {
                 return Write::Failed(io::ErrorKind::BrokenPipe);
