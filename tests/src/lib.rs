@@ -10,6 +10,7 @@
 pub mod bench;
 pub mod curl;
 pub mod event_stream;
+pub mod metrics;
 pub mod native;
 pub mod process;
 pub mod proxy;

@@ -138,6 +138,33 @@ impl Process {
         prlimit(pid, Resource::Fsize, limit).expect("our child's limits are ours to set");
     }
 
+    /// Sets how many descriptors a table of the program may have, from now on; none for as many as it may raise it to.
+    /// What is open stays open.
+    pub fn limit_descriptors(&self, descriptors_max: Option<u64>) {
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
+        let maximum = prlimit_of(pid).maximum;
+        let limit = Rlimit {
+            current: descriptors_max.or(maximum),
+            maximum,
+        };
+        prlimit(pid, Resource::Nofile, limit).expect("our child's limits are ours to set");
+    }
+
+    /// CPU time that it has used so far, of all its threads.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()));
+        let stat = stat.expect("our child can be read");
+        // The command's name, in parentheses, may hold anything; fields are counted behind it.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks: u64 = fields
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<u64>().expect("a number"))
+            .sum();
+        Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second())
+    }
+
     /// Waits for the end.
     pub fn end(self) -> Ended {
         self.end_within(PATIENCE)
@@ -191,6 +218,20 @@ impl Ended {
             self.status,
             self.lines.join("\n")
         );
+    }
+}
+
+fn prlimit_of(pid: Option<Pid>) -> Rlimit {
+    let path = pid.map(|pid| format!("/proc/{}/limits", pid.as_raw_nonzero()));
+    let limits = std::fs::read_to_string(path.expect("a process")).expect("our child can be read");
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .expect("a limit of open files");
+    let mut numbers = line.split_whitespace().map(|word| word.parse().ok());
+    Rlimit {
+        current: numbers.next().flatten(),
+        maximum: numbers.next().flatten(),
     }
 }
 

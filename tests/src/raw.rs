@@ -143,7 +143,8 @@ impl Raw {
         Instant::now() < deadline
     }
 
-    fn take(&mut self, count: usize) -> Vec<u8> {
+    /// The next bytes, so many.
+    pub fn take(&mut self, count: usize) -> Vec<u8> {
         let deadline = Instant::now() + PATIENCE;
         while self.received.len() < count {
             assert!(

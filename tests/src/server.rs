@@ -115,8 +115,13 @@ impl Place {
 
     /// The same of one that cannot write a byte to a file: for it the disk is full from the beginning.
     pub fn launch_without_room(&self) -> Process {
-        let mut command = Command::new("sh");
-        command.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]);
+        self.launch_by(&["sh", "-c", "ulimit -f 0 && exec \"$0\" \"$@\""])
+    }
+
+    /// The same by another program: the server's command line stands behind these words.
+    pub fn launch_by(&self, words: &[&str]) -> Process {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         let crore = tools::crore();
         command.arg(crore.get_program()).env_remove("CRORE_BINARY");
         self.launch_as(command)
@@ -133,7 +138,12 @@ impl Place {
 
     /// Starts a server.
     pub fn start(&mut self) -> Server {
-        let mut process = self.launch();
+        let process = self.launch();
+        self.started(process)
+    }
+
+    /// Waits until a server that was launched here is ready.
+    pub fn started(&mut self, mut process: Process) -> Server {
         let address = |line: &str, prefix: &str| {
             Some(line.strip_prefix(prefix)?.trim_end_matches('/').to_owned())
         };

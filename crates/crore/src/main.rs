@@ -14,6 +14,7 @@ mod exit;
 mod logging;
 mod plan;
 mod process;
+mod shortages;
 mod signals;
 mod terminal;
 mod ticket_keys;

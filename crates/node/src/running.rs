@@ -13,7 +13,8 @@ use broker::home::{Home, HomeStatistics};
 use broker::now::Now;
 use broker::settings::{Durability, LogSettings, Settings};
 use net::kernel::{
-    Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free, nofile_limit, unshare_table,
+    Counters, Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free, nofile_limit,
+    unshare_table,
 };
 use net::{Net, Wake};
 use std::fmt;
@@ -94,6 +95,8 @@ pub struct NodeStatistics {
     pub home: HomeStatistics,
     /// Of the log threads.
     pub log: LogStatistics,
+    /// Of the sockets.
+    pub sockets: net::kernel::Statistics,
     /// Of TLS, where there is any.
     pub tls: tls::Statistics,
     /// Turns taken.
@@ -118,6 +121,8 @@ pub struct Node {
     /// The plain ones first.
     addresses: Vec<SocketAddr>,
     plain_count: usize,
+    /// Of the threads' sockets.
+    counters: Vec<Arc<Counters>>,
     /// Of the threads' TLS.
     tls_counters: Vec<Arc<tls::Counters>>,
     notices: Vec<String>,
@@ -201,6 +206,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let mut node = Node {
         addresses: options.listen,
         plain_count,
+        counters: Vec::new(),
         tls_counters: Vec::new(),
         notices: Vec::new(),
         shards: Shards(shards),
@@ -260,6 +266,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         match is_ready.recv() {
             Ok(Ok(ready)) => {
                 node.addresses = ready.addresses;
+                node.counters.push(ready.counters);
                 node.tls_counters.extend(ready.tls_counters);
                 node.connections_max += u64::from(ready.connections_max);
                 refused_table = refused_table.or(ready.table_refused);
@@ -320,6 +327,15 @@ impl Node {
         (!has_room).then_some("no room for further connections")
     }
 
+    /// What the sockets of all threads have done. Nobody is asked, so it costs next to nothing and never waits.
+    pub fn sockets(&self) -> net::kernel::Statistics {
+        let mut total = net::kernel::Statistics::default();
+        for counters in &self.counters {
+            total += counters.statistics();
+        }
+        total
+    }
+
     /// Asks all shards and log threads for their counters. Waits for both up to two seconds.
     pub fn statistics(&self) -> NodeStatistics {
         let shards = self.shards.0.iter().zip(&self.shard_reports);
@@ -335,6 +351,7 @@ impl Node {
         let mut total = NodeStatistics {
             io_threads: self.shard_reports.len() as u16,
             connections_max: self.connections_max,
+            sockets: self.sockets(),
             ..NodeStatistics::default()
         };
         for counters in &self.tls_counters {
@@ -453,6 +470,7 @@ struct Ready {
     addresses: Vec<SocketAddr>,
     connections_max: u32,
     table_refused: Option<String>,
+    counters: Arc<Counters>,
     tls_counters: Option<Arc<tls::Counters>>,
 }
 
@@ -492,11 +510,13 @@ impl ThreadParts {
             }
         };
         let connections_max = kernel.connections_max();
+        let counters = kernel.counters();
         let as_ready = |tls_counters| {
             Ok(Ready {
                 addresses,
                 connections_max,
                 table_refused,
+                counters,
                 tls_counters,
             })
         };

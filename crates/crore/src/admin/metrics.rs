@@ -9,6 +9,7 @@ use crate::process;
 use crate::process::memory::{self, Rest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
+use net::kernel::Statistics;
 use node::NodeStatistics;
 use stdx::memory::Components;
 
@@ -23,6 +24,7 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     ];
     exposition.information("crore_build_info", "What runs here.", &labels);
     write_connections(&mut exposition, edge);
+    write_shortages(&mut exposition, &statistics.sockets);
     write_messages(&mut exposition, edge, home);
     write_topics(&mut exposition, home);
     write_disks(&mut exposition, statistics);
@@ -114,6 +116,37 @@ fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
         "crore_kept_input_bytes",
         "Bytes of unfinished frames, messages and bodies kept now.",
         edge.kept_bytes,
+    );
+}
+
+fn write_shortages(exposition: &mut Exposition, sockets: &Statistics) {
+    exposition.counter(
+        "crore_connections_refused_total",
+        "Connections that were told that there is no room for them.",
+        sockets.refused,
+    );
+    exposition.counter(
+        "crore_connections_passed_on_total",
+        "Connections that a full I/O thread gave to one with room.",
+        sockets.passed_on,
+    );
+    let errors = &sockets.accept_errors;
+    exposition.counters(
+        "crore_accept_errors_total",
+        "Attempts to take a connection that failed: the descriptor table was full, the machine had no open files or no memory left, epoll no watches, or the peer was gone.",
+        "reason",
+        &[
+            ("descriptors", errors.descriptors),
+            ("files", errors.files),
+            ("memory", errors.memory),
+            ("watches", errors.watches),
+            ("other", errors.other),
+        ],
+    );
+    exposition.counter(
+        "crore_writes_without_memory_total",
+        "Writes for which the system had no TCP memory; they were tried again.",
+        sockets.starved_writes,
     );
 }
 

@@ -10,7 +10,7 @@ use crate::configuration::{self, Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
 use crate::signals::Signal;
-use crate::{process, signals, ticket_keys, tls_files};
+use crate::{process, shortages, signals, ticket_keys, tls_files};
 use anyhow::Context;
 use net::kernel::{nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
@@ -74,6 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     }
     admin::spawn(operators, serving.operated(&configuration))
         .context("the operators' port cannot be served")?;
+    shortages::watch(Arc::clone(&serving.node), log).context("no thread to watch for shortages")?;
     process::notify_service_manager("READY=1");
     log.announce("ready", &[]);
 

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername, shutdown};
 
 use super::closing::make_room;
+use super::counters::Count;
 use super::handover::BATCH_MAX;
 use super::listener::{ListenOptions, canonical, open_listener};
 use super::slots::{DEAD, LINGERING, REFUSED};
@@ -88,14 +89,16 @@ impl Kernel {
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.statistics.accept_errors += 1;
-                    self.rest_from_accepting();
-                    break;
+                Err(error) => {
+                    let count = Count::of(error);
+                    self.counters.add(count, 1);
+                    if count.is_shortage() {
+                        self.rest_from_accepting();
+                        break;
+                    }
+                    // accept(2): errors of the new connection are reported here too. The budget of
+                    // the batch bounds the loop whatever comes.
                 }
-                // accept(2): errors of the new connection are reported here too. The budget of
-                // the batch bounds the loop whatever comes.
-                Err(_) => self.statistics.accept_errors += 1,
             }
         }
         self.pass_on();
@@ -129,24 +132,26 @@ impl Kernel {
         peer: Option<SocketAddr>,
         events: &mut Vec<Event>,
     ) {
-        // Without a peer it was reset before we came to it.
-        let registered = match peer {
-            Some(peer) => self
-                .register(socket, 0)
-                .ok()
-                .map(|conn| (conn, canonical(peer))),
-            None => None,
-        };
-        if let Some((conn, peer)) = registered {
-            self.statistics.accepted += 1;
-            events.push(Event::Accepted {
-                conn,
-                peer,
-                listener: number,
-            });
-        } else {
-            self.statistics.accept_errors += 1;
+        let Some(peer) = peer else {
+            // It was reset before we came to it.
+            self.counters.add(Count::OtherErrors, 1);
             self.handover.give_back(self.handover.thread(), 1);
+            return;
+        };
+        match self.register(socket, 0) {
+            Ok(conn) => {
+                self.counters.add(Count::Accepted, 1);
+                events.push(Event::Accepted {
+                    conn,
+                    peer: canonical(peer),
+                    listener: number,
+                });
+            }
+            Err((socket, error)) => {
+                self.counters.add(Count::of(error), 1);
+                self.handover.give_back(self.handover.thread(), 1);
+                self.refuse(number, socket);
+            }
         }
     }
 
@@ -158,13 +163,14 @@ impl Kernel {
                 .extract_if(.., |(to, ..)| *to == thread)
                 .map(|(_, number, socket)| (number, socket))
                 .collect();
-            if self.handover.send(thread, &batch).is_ok() {
-                self.statistics.passed_on += batch.len() as u64;
-            } else {
-                self.statistics.accept_errors += 1;
-                self.handover.give_back(thread, batch.len() as u32);
-                for (number, socket) in batch {
-                    self.refuse(number, socket);
+            match self.handover.send(thread, &batch) {
+                Ok(()) => self.counters.add(Count::PassedOn, batch.len() as u64),
+                Err(error) => {
+                    self.counters.add(count_of(&error), 1);
+                    self.handover.give_back(thread, batch.len() as u32);
+                    for (number, socket) in batch {
+                        self.refuse(number, socket);
+                    }
                 }
             }
         }
@@ -178,16 +184,16 @@ impl Kernel {
             let sent = match self.handover.receive(&mut received) {
                 Ok(Some(sent)) => sent,
                 Ok(None) => break,
-                Err(_) => {
-                    self.statistics.accept_errors += 1;
+                Err(error) => {
+                    self.counters.add(count_of(&error), 1);
                     break;
                 }
             };
             // Something else has filled the table: the kernel has dropped the rest.
             let lost = sent.saturating_sub(received.len() as u32);
-            self.statistics.accept_errors += u64::from(lost);
+            self.counters.add(Count::NoDescriptors, u64::from(lost));
             self.handover.give_back(self.handover.thread(), lost);
-            self.statistics.taken_over += received.len() as u64;
+            self.counters.add(Count::TakenOver, received.len() as u64);
             for (number, socket) in received.drain(..) {
                 let peer = getpeername(&socket).ok().flatten();
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
@@ -199,13 +205,13 @@ impl Kernel {
 
     /// Answers from the reserve, then ends the connection; it stays until the peer has read that.
     fn refuse(&mut self, number: u8, socket: OwnedFd) {
-        self.statistics.refused += 1;
+        self.counters.add(Count::Refused, 1);
         let refusal = self
             .listeners
             .get(usize::from(number))
             .map_or(&b""[..], |l| l.refusal);
         if refusal.is_empty() {
-            self.statistics.closed += 1;
+            self.counters.add(Count::Closed, 1);
             return;
         }
         // A fresh socket's buffer takes it whole. If it does not, the peer is gone.
@@ -220,7 +226,7 @@ impl Kernel {
                 self.refused
                     .push_back((Instant::now() + self.options.linger_timeout, conn));
             }
-            Err(_) => self.statistics.closed += 1,
+            Err(_) => self.counters.add(Count::Closed, 1),
         }
     }
 
@@ -229,4 +235,8 @@ impl Kernel {
         self.accept_retry_at = Some(Instant::now() + self.options.accept_retry);
         self.watch_listeners();
     }
+}
+
+fn count_of(error: &io::Error) -> Count {
+    Errno::from_io_error(error).map_or(Count::OtherErrors, Count::of)
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown, sockopt};
 
+use super::counters::Count;
 use super::slots::{LINGERING, REFUSED, Slots, Socket};
 use super::{How, Kernel};
 use crate::Conn;
@@ -124,7 +125,7 @@ impl Kernel {
             }
             Socket::Registered(place) => self.registered.release(place),
         }
-        self.statistics.closed += 1;
+        self.counters.add(Count::Closed, 1);
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{bind, connect, sockopt};
 
 use super::Kernel;
+use super::counters::Count;
 use super::listener::open;
 use super::slots::CONNECTING;
 use crate::Conn;
@@ -44,10 +45,10 @@ impl Kernel {
         }
         let begun = begin(remote, options).and_then(|socket| {
             self.register(socket, CONNECTING)
-                .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "epoll has no room"))
+                .map_err(|(_, error)| io::Error::from(error))
         });
         match begun {
-            Ok(_) => self.statistics.connecting += 1,
+            Ok(_) => self.counters.add(Count::Connecting, 1),
             Err(_) => self.handover.give_back(self.handover.thread(), 1),
         }
         begun

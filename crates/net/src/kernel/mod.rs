@@ -24,6 +24,7 @@ use stdx::memory::{Component, Components, vector_bytes};
 mod accepting;
 mod closing;
 mod connect;
+mod counters;
 mod handover;
 pub mod heap;
 mod listener;
@@ -35,6 +36,7 @@ mod tables;
 mod wake;
 
 pub use connect::ConnectOptions;
+pub use counters::{AcceptErrors, Counters, Statistics};
 pub use handover::Handover;
 pub use listener::{ListenOptions, check_free};
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
@@ -98,27 +100,6 @@ impl Default for KernelOptions {
     }
 }
 
-/// What one [`Kernel`] has done since it was made; every number only grows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Statistics {
-    /// Connections accepted and kept on this thread, those from other threads included.
-    pub accepted: u64,
-    /// Accepted here and passed on to a thread with room.
-    pub passed_on: u64,
-    /// Received from a thread that was full; also counted in `accepted`.
-    pub taken_over: u64,
-    /// Told that there is no room on any thread, and closed.
-    pub refused: u64,
-    /// Accepts, registrations and hand-overs that failed, each for one connection or one attempt.
-    pub accept_errors: u64,
-    /// Connections that we began.
-    pub connecting: u64,
-    /// Connections of all kinds whose descriptor is closed again, refused ones included.
-    pub closed: u64,
-    /// Writes for which the system had no memory (`net.ipv4.tcp_mem`); they are tried again.
-    pub starved_writes: u64,
-}
-
 /// The kernel's sockets for one thread.
 pub struct Kernel {
     epoll: OwnedFd,
@@ -132,7 +113,7 @@ pub struct Kernel {
     waker: Arc<Waker>,
     handover: Handover,
     options: KernelOptions,
-    statistics: Statistics,
+    counters: Arc<Counters>,
     connections_max: u32,
     /// The caller asked for no further connections.
     paused: bool,
@@ -222,7 +203,7 @@ impl Kernel {
             waker,
             handover,
             options,
-            statistics: Statistics::default(),
+            counters: Arc::default(),
             connections_max,
             paused: false,
             accept_retry_at: None,
@@ -244,12 +225,21 @@ impl Kernel {
 
     /// The counters so far.
     pub fn statistics(&self) -> Statistics {
-        self.statistics
+        self.counters.statistics()
+    }
+
+    /// The same to read from another thread, at any time.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
     }
 
     /// Registers a socket, whose place in the count is already taken, and names it.
-    fn register(&mut self, socket: OwnedFd, flags: u8) -> Result<Conn, OwnedFd> {
-        let conn = self.slots.insert(socket, flags)?;
+    ///
+    /// # Errors
+    /// The socket, and why it cannot be taken.
+    fn register(&mut self, socket: OwnedFd, flags: u8) -> Result<Conn, (OwnedFd, Errno)> {
+        let inserted = self.slots.insert(socket, flags);
+        let conn = inserted.map_err(|socket| (socket, Errno::MFILE))?;
         let data = (u64::from(conn.generation) << 32) | u64::from(conn.index);
         let interest = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
@@ -259,21 +249,22 @@ impl Kernel {
             unreachable!("it was inserted with its descriptor");
         };
         let data = epoll::EventData::new_u64(data);
-        let mut is_good = epoll::add(&self.epoll, socket, data, interest).is_ok();
-        if is_good && flags & REFUSED == 0 {
+        let mut added = epoll::add(&self.epoll, socket, data, interest);
+        if added.is_ok() && flags & REFUSED == 0 {
             if self.in_table < self.in_table_max {
                 self.in_table += 1;
-            } else if let Some(place) = self.registered.hold(socket) {
-                drop(self.slots.relocate(conn.index, place));
             } else {
-                is_good = false;
+                match self.registered.hold(socket) {
+                    Ok(place) => drop(self.slots.relocate(conn.index, place)),
+                    Err(error) => added = Err(error),
+                }
             }
         }
-        if is_good {
+        let Err(error) = added else {
             return Ok(conn);
-        }
+        };
         match self.slots.remove(conn.index) {
-            Socket::Descriptor(socket) => Err(socket),
+            Socket::Descriptor(socket) => Err((socket, error)),
             Socket::Registered(_) => unreachable!("nothing has moved it"),
         }
     }

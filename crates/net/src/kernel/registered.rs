@@ -58,21 +58,24 @@ impl Registered {
         self.max
     }
 
-    /// Holds the socket from now on, whoever else closes it. None when there is no place or no memory.
-    pub(super) fn hold(&mut self, socket: BorrowedFd<'_>) -> Option<u32> {
+    /// Holds the socket from now on, whoever else closes it.
+    ///
+    /// # Errors
+    /// `EMFILE` when there is no place, otherwise what the kernel says, most often that there is no memory.
+    pub(super) fn hold(&mut self, socket: BorrowedFd<'_>) -> Result<u32, Errno> {
         let place = match self.released.pop() {
             Some(place) => place,
             None if self.next < self.max => {
                 self.next += 1;
                 self.next - 1
             }
-            None => return None,
+            None => return Err(Errno::MFILE),
         };
-        if self.update(place, socket.as_raw_fd()).is_err() {
+        if let Err(error) = self.update(place, socket.as_raw_fd()) {
             self.released.push(place);
-            return None;
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM));
         }
-        Some(place)
+        Ok(place)
     }
 
     /// Lets go of the socket; it is closed if nobody else holds it.

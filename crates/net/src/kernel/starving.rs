@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::Kernel;
+use super::counters::Count;
 use super::slots::WRITE_BLOCKED;
 use crate::{Conn, Event};
 
@@ -21,7 +22,7 @@ impl Kernel {
         if is_full.unwrap_or(true) {
             return;
         }
-        self.statistics.starved_writes += 1;
+        self.counters.add(Count::StarvedWrites, 1);
         self.starving.push_back((Instant::now() + RETRY, conn));
     }
 

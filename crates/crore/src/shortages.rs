@@ -1,0 +1,267 @@
+//! Says in the log when something runs out that connections need, what its limit is, and when that has passed.
+//!
+//! A thread looks once a second at what the sockets have counted, which asks nobody and wakes nobody. Invariant: whatever
+//! clients do, each shortage has at most one warning and one end a minute.
+
+mod limits;
+
+use crate::doctor::count;
+use crate::logging::{Level, Log};
+use limits::Limits;
+use net::kernel::Statistics;
+use node::Node;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How often the counters are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two warnings of the same shortage.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// A shortage that has hurt nobody for so long has passed.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// What can run out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shortage {
+    Connections,
+    Descriptors,
+    Files,
+    Memory,
+    Watches,
+    TcpMemory,
+}
+
+const ALL: [Shortage; 6] = [
+    Shortage::Connections,
+    Shortage::Descriptors,
+    Shortage::Files,
+    Shortage::Memory,
+    Shortage::Watches,
+    Shortage::TcpMemory,
+];
+
+/// What is known at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Instant,
+    sockets: Statistics,
+    connections_max: u64,
+}
+
+/// A line to write.
+#[derive(PartialEq, Eq, Debug)]
+struct Line {
+    level: Level,
+    sentence: &'static str,
+    fields: Vec<(&'static str, String)>,
+}
+
+/// How one shortage goes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Course {
+    /// Its counter at the last look.
+    counted: u64,
+    /// What no line has told yet.
+    untold: u64,
+    /// The last warning.
+    told_at: Option<Instant>,
+    /// None while there is no shortage.
+    going: Option<Going>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    began: Instant,
+    /// When the counter last rose.
+    last: Instant,
+    /// Since it began.
+    count: u64,
+    was_told: bool,
+}
+
+/// Looks at a node once a second, on a thread of its own, until the node has stopped.
+///
+/// # Errors
+/// No thread to be had.
+pub fn watch(node: Arc<RwLock<Option<Node>>>, log: Log) -> io::Result<()> {
+    // Opened now: when files run out it would be too late.
+    let limits = Limits::open();
+    let mut courses = [Course::default(); ALL.len()];
+    std::thread::Builder::new()
+        .name("shortages".into())
+        .spawn(move || {
+            while let Some(sample) = sample(&node) {
+                for line in look(&mut courses, &sample, |of| limits.text(of, &sample)) {
+                    let fields: Vec<(&str, &str)> = line
+                        .fields
+                        .iter()
+                        .map(|(name, value)| (*name, value.as_str()))
+                        .collect();
+                    log.write(line.level, line.sentence, &fields);
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+        })?;
+    Ok(())
+}
+
+fn sample(node: &RwLock<Option<Node>>) -> Option<Sample> {
+    let node = node.read().unwrap_or_else(PoisonError::into_inner);
+    node.as_ref().map(|node| Sample {
+        at: Instant::now(),
+        sockets: node.sockets(),
+        connections_max: node.connections_max(),
+    })
+}
+
+/// The lines that a look brings.
+fn look(
+    courses: &mut [Course; ALL.len()],
+    sample: &Sample,
+    limit: impl Fn(Shortage) -> String,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (shortage, course) in ALL.into_iter().zip(courses) {
+        course.count(shortage.counter(&sample.sockets), sample.at);
+        lines.extend(course.warning(shortage, sample.at, &limit));
+        lines.extend(course.end(shortage, sample));
+    }
+    lines
+}
+
+impl Course {
+    fn count(&mut self, counter: u64, now: Instant) {
+        let risen = counter.saturating_sub(self.counted);
+        self.counted = counter;
+        if risen == 0 {
+            return;
+        }
+        self.untold += risen;
+        let going = self.going.get_or_insert(Going {
+            began: now,
+            last: now,
+            count: 0,
+            was_told: false,
+        });
+        going.last = now;
+        going.count += risen;
+    }
+
+    fn warning(
+        &mut self,
+        shortage: Shortage,
+        now: Instant,
+        limit: impl Fn(Shortage) -> String,
+    ) -> Option<Line> {
+        let going = self.going.as_mut()?;
+        let is_due = self.told_at.is_none_or(|told| now - told >= TELL_EVERY);
+        if self.untold == 0 || !is_due {
+            return None;
+        }
+        let mut fields = vec![("limit", limit(shortage)), ("count", count(self.untold))];
+        if going.was_told {
+            fields.push(("for_s", (now - going.began).as_secs().to_string()));
+        }
+        fields.push(("advice", shortage.advice().to_owned()));
+        going.was_told = true;
+        self.told_at = Some(now);
+        self.untold = 0;
+        Some(Line {
+            level: Level::Warn,
+            sentence: shortage.warning(),
+            fields,
+        })
+    }
+
+    fn end(&mut self, shortage: Shortage, sample: &Sample) -> Option<Line> {
+        let going = self.going?;
+        if sample.at - going.last < QUIET || shortage.lasts(sample) {
+            return None;
+        }
+        self.going = None;
+        if !going.was_told {
+            // It came and went within the minute of the last warning: the next one counts it too.
+            return None;
+        }
+        self.untold = 0;
+        Some(Line {
+            level: Level::Info,
+            sentence: shortage.end(),
+            fields: vec![
+                ("count", count(going.count)),
+                ("lasted_s", (going.last - going.began).as_secs().to_string()),
+            ],
+        })
+    }
+}
+
+impl Shortage {
+    fn counter(self, sockets: &Statistics) -> u64 {
+        match self {
+            Shortage::Connections => sockets.refused,
+            Shortage::Descriptors => sockets.accept_errors.descriptors,
+            Shortage::Files => sockets.accept_errors.files,
+            Shortage::Memory => sockets.accept_errors.memory,
+            Shortage::Watches => sockets.accept_errors.watches,
+            Shortage::TcpMemory => sockets.starved_writes,
+        }
+    }
+
+    /// Whether it goes on although it hurts nobody at the moment.
+    fn lasts(self, sample: &Sample) -> bool {
+        self == Shortage::Connections && held(&sample.sockets) >= sample.connections_max
+    }
+
+    fn warning(self) -> &'static str {
+        match self {
+            Shortage::Connections => "Connections are refused: there is no room for more.",
+            Shortage::Descriptors => {
+                "Connections cannot be accepted and wait: a descriptor table is full."
+            }
+            Shortage::Files => {
+                "Connections cannot be accepted and wait: the machine has no more open files."
+            }
+            Shortage::Memory => {
+                "Connections cannot be accepted: the system has no memory for them."
+            }
+            Shortage::Watches => {
+                "Connections are refused: epoll may watch no more descriptors for this user."
+            }
+            Shortage::TcpMemory => {
+                "Messages wait: the system has no memory for TCP. They are sent when it has."
+            }
+        }
+    }
+
+    fn end(self) -> &'static str {
+        match self {
+            Shortage::Connections => "There is room for connections again.",
+            Shortage::Descriptors => "Connections wait for descriptors no more.",
+            Shortage::Files => "Connections wait for open files of the machine no more.",
+            Shortage::Memory => "Connections lack no memory any more.",
+            Shortage::Watches => "Connections lack no epoll watches any more.",
+            Shortage::TcpMemory => "Messages wait for TCP memory no more.",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Shortage::Connections | Shortage::Descriptors => {
+                "`crore doctor` says what bounds connections, and how to have more"
+            }
+            Shortage::Files => "`crore doctor` says how to raise fs.file-max",
+            Shortage::Memory => "`crore doctor` says how much memory connections need",
+            Shortage::Watches => "`crore doctor` says how to raise fs.epoll.max_user_watches",
+            Shortage::TcpMemory => "`crore doctor` says how to raise net.ipv4.tcp_mem",
+        }
+    }
+}
+
+/// Connections that all threads hold. The counters are not read at one moment, so it may be a few off.
+fn held(sockets: &Statistics) -> u64 {
+    (sockets.accepted + sockets.refused).saturating_sub(sockets.closed)
+}
+
+#[cfg(test)]
+mod tests;

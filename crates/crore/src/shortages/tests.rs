@@ -1,0 +1,120 @@
+//! Samples in, lines out.
+
+use super::*;
+
+/// A node that is looked at once a second.
+struct Watched {
+    began: Instant,
+    second: u64,
+    sockets: Statistics,
+    courses: [Course; ALL.len()],
+}
+
+impl Watched {
+    fn new() -> Watched {
+        Watched {
+            began: Instant::now(),
+            second: 0,
+            sockets: Statistics::default(),
+            courses: Default::default(),
+        }
+    }
+
+    /// A second passes, and then a look: the lines as text.
+    fn look(&mut self) -> Vec<String> {
+        self.second += 1;
+        let sample = Sample {
+            at: self.began + Duration::from_secs(self.second),
+            sockets: self.sockets,
+            connections_max: 1_000,
+        };
+        let lines = look(&mut self.courses, &sample, |shortage| {
+            format!("{shortage:?}: all")
+        });
+        lines
+            .into_iter()
+            .map(|line| {
+                let fields = line.fields.iter().filter(|(name, _)| *name != "advice");
+                let fields: Vec<String> = fields
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                format!("{:?} {} {}", line.level, line.sentence, fields.join(" "))
+            })
+            .collect()
+    }
+}
+
+const FULL: &str = "Warn Connections cannot be accepted and wait: a descriptor table is full. limit=Descriptors: all";
+
+#[test]
+fn it_begins_goes_on_and_passes() {
+    let mut node = Watched::new();
+    assert_eq!(node.look(), [""; 0]);
+    node.sockets.accept_errors.descriptors += 20;
+    assert_eq!(node.look(), [format!("{FULL} count=20")]);
+    // Twenty a second for two minutes and a half: a line a minute.
+    let mut lines = Vec::new();
+    for _ in 0..150 {
+        node.sockets.accept_errors.descriptors += 20;
+        lines.extend(node.look());
+    }
+    assert_eq!(
+        lines,
+        [
+            format!("{FULL} count=1,200 for_s=60"),
+            format!("{FULL} count=1,200 for_s=120"),
+        ]
+    );
+    let lines: Vec<String> = (0..300).flat_map(|_| node.look()).collect();
+    assert_eq!(
+        lines,
+        ["Info Connections wait for descriptors no more. count=3,020 lasted_s=150"]
+    );
+}
+
+#[test]
+fn what_comes_and_goes_is_not_told_each_time() {
+    let mut node = Watched::new();
+    let mut lines = Vec::new();
+    for second in 0..600 {
+        if second % 10 == 0 {
+            node.sockets.starved_writes += 3;
+        }
+        lines.extend(node.look());
+    }
+    let warnings = lines.iter().filter(|line| line.starts_with("Warn")).count();
+    assert_eq!((warnings, lines.len()), (10, 20), "{lines:#?}");
+    // Those in between are counted by the next.
+    assert!(lines[2].ends_with("count=18"), "{lines:#?}");
+}
+
+#[test]
+fn no_room_lasts_until_there_is_some() {
+    let mut node = Watched::new();
+    node.sockets.accepted = 1_000;
+    node.sockets.refused = 1;
+    node.sockets.closed = 1;
+    let begin = "Warn Connections are refused: there is no room for more. limit=Connections: all";
+    assert_eq!(node.look(), [format!("{begin} count=1")]);
+    // Nobody tries for a while, and the node is as full as before.
+    assert!((0..120).all(|_| node.look().is_empty()));
+    node.sockets.closed += 1;
+    assert_eq!(
+        node.look(),
+        ["Info There is room for connections again. count=1 lasted_s=0"]
+    );
+}
+
+#[test]
+fn each_shortage_goes_its_own_way() {
+    let mut node = Watched::new();
+    let errors = &mut node.sockets.accept_errors;
+    (errors.descriptors, errors.files, errors.memory) = (1, 1, 1);
+    (errors.watches, errors.other) = (1, 1);
+    (node.sockets.starved_writes, node.sockets.refused) = (1, 1);
+    node.sockets.closed = 1;
+    assert_eq!(node.look().len(), ALL.len());
+    let ends: Vec<String> = (0..10).flat_map(|_| node.look()).collect();
+    assert_eq!(ends.len(), ALL.len());
+    assert!(ends.iter().all(|line| line.starts_with("Info")), "{ends:?}");
+}

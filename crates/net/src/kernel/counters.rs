@@ -1,0 +1,140 @@
+//! What one thread's sockets have done: counters that only this thread writes and anybody may read, at any time.
+//!
+//! So whoever watches for shortages need not ask a thread that may be in trouble, nor wake one that is idle.
+
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+
+/// Counters of one [`super::Kernel`], shared with whoever reports them. Relaxed: each number is right by itself.
+#[derive(Debug, Default)]
+pub struct Counters([AtomicU64; Count::OtherErrors as usize + 1]);
+
+/// One of the counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Count {
+    Accepted,
+    PassedOn,
+    TakenOver,
+    Refused,
+    Connecting,
+    Closed,
+    StarvedWrites,
+    NoDescriptors,
+    NoFiles,
+    NoMemory,
+    NoWatches,
+    OtherErrors,
+}
+
+/// The numbers at one moment; every number only grows, and those of several threads can be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Connections accepted and kept on this thread, those from other threads included.
+    pub accepted: u64,
+    /// Accepted here and passed on to a thread with room.
+    pub passed_on: u64,
+    /// Received from a thread that was full; also counted in `accepted`.
+    pub taken_over: u64,
+    /// Told that there is no room for them, and closed.
+    pub refused: u64,
+    /// Connections that we began.
+    pub connecting: u64,
+    /// Connections of all kinds whose descriptor is closed again, refused ones included.
+    pub closed: u64,
+    /// Writes for which the system had no memory (`net.ipv4.tcp_mem`); they are tried again.
+    pub starved_writes: u64,
+    /// Accepts, registrations and hand-overs that failed, each for one connection or one attempt.
+    pub accept_errors: AcceptErrors,
+}
+
+/// Why connections could not be taken. What had not been accepted yet waits in the listener's queue and is tried again;
+/// what had been is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AcceptErrors {
+    /// The thread's descriptor table is full (`EMFILE`, `ulimit -n`).
+    pub descriptors: u64,
+    /// The machine has no more open files (`ENFILE`, `fs.file-max`).
+    pub files: u64,
+    /// The kernel has no memory for a socket, or the process's group none (`ENOBUFS`, `ENOMEM`).
+    pub memory: u64,
+    /// Epoll may watch no more descriptors for this user (`ENOSPC`, `fs.epoll.max_user_watches`).
+    pub watches: u64,
+    /// Anything else: most often the peer was gone before its connection was taken.
+    pub other: u64,
+}
+
+impl AcceptErrors {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.descriptors + self.files + self.memory + self.watches + self.other
+    }
+}
+
+impl Count {
+    /// What to count of an error that kept a connection from being taken.
+    pub(super) fn of(error: Errno) -> Count {
+        match error {
+            Errno::MFILE => Count::NoDescriptors,
+            Errno::NFILE => Count::NoFiles,
+            Errno::NOBUFS | Errno::NOMEM => Count::NoMemory,
+            Errno::NOSPC => Count::NoWatches,
+            _ => Count::OtherErrors,
+        }
+    }
+
+    /// Whether it is the want of something that others may give back: to try at once again would be in vain.
+    pub(super) fn is_shortage(self) -> bool {
+        matches!(
+            self,
+            Count::NoDescriptors | Count::NoFiles | Count::NoMemory | Count::NoWatches
+        )
+    }
+}
+
+impl Counters {
+    /// The numbers now.
+    pub fn statistics(&self) -> Statistics {
+        let read = |count: Count| self.0[count as usize].load(Ordering::Relaxed);
+        Statistics {
+            accepted: read(Count::Accepted),
+            passed_on: read(Count::PassedOn),
+            taken_over: read(Count::TakenOver),
+            refused: read(Count::Refused),
+            connecting: read(Count::Connecting),
+            closed: read(Count::Closed),
+            starved_writes: read(Count::StarvedWrites),
+            accept_errors: AcceptErrors {
+                descriptors: read(Count::NoDescriptors),
+                files: read(Count::NoFiles),
+                memory: read(Count::NoMemory),
+                watches: read(Count::NoWatches),
+                other: read(Count::OtherErrors),
+            },
+        }
+    }
+
+    /// One writer: no atomic addition is needed.
+    pub(super) fn add(&self, count: Count, amount: u64) {
+        let counter = &self.0[count as usize];
+        counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+    }
+}
+
+impl AddAssign for Statistics {
+    fn add_assign(&mut self, other: Statistics) {
+        self.accepted += other.accepted;
+        self.passed_on += other.passed_on;
+        self.taken_over += other.taken_over;
+        self.refused += other.refused;
+        self.connecting += other.connecting;
+        self.closed += other.closed;
+        self.starved_writes += other.starved_writes;
+        self.accept_errors.descriptors += other.accept_errors.descriptors;
+        self.accept_errors.files += other.accept_errors.files;
+        self.accept_errors.memory += other.accept_errors.memory;
+        self.accept_errors.watches += other.accept_errors.watches;
+        self.accept_errors.other += other.accept_errors.other;
+    }
+}

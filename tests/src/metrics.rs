@@ -1,0 +1,65 @@
+//! `/metrics` of a server, read over one connection that stays open: it goes on when there are no descriptors for another.
+
+use std::time::{Duration, Instant};
+
+use crate::PATIENCE;
+use crate::raw::Raw;
+
+/// A reader of metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    raw: Raw,
+}
+
+/// The metrics at one moment.
+#[derive(Clone, Debug)]
+pub struct Scrape(String);
+
+impl Metrics {
+    /// Connects to the operators' `address:port`.
+    pub fn of(operators: &str) -> Metrics {
+        Metrics {
+            raw: Raw::connect(operators),
+        }
+    }
+
+    /// What the metrics are now.
+    pub fn scrape(&mut self) -> Scrape {
+        self.raw
+            .send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let head = self.raw.read_until(b"\r\n\r\n").to_lowercase();
+        assert!(head.starts_with("http/1.1 200 "), "{head}");
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .and_then(|length| length.parse().ok())
+            .unwrap_or_else(|| panic!("no length in {head}"));
+        let body = self.raw.take(length);
+        Scrape(String::from_utf8(body).expect("the metrics are UTF-8"))
+    }
+
+    /// Waits until it is so of this metric, given with its labels as they are written, and returns all of them.
+    pub fn wait_for(&mut self, name: &str, is_so: impl Fn(u64) -> bool) -> Scrape {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let scrape = self.scrape();
+            let number = scrape.number(name);
+            if is_so(number) {
+                return scrape;
+            }
+            assert!(Instant::now() < deadline, "{name} stays at {number}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Scrape {
+    /// The number of a metric, given with its labels as they are written.
+    pub fn number(&self, name: &str) -> u64 {
+        self.0
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no number {name} in\n{}", self.0))
+    }
+}
