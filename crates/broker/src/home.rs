@@ -91,6 +91,8 @@ pub struct Home {
     /// Which publications need not be appended again.
     dedup: Dedup,
     steady: Steady,
+    /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to look at each partition.
+    expiry_ms: u64,
     recovery: Recovery,
     /// Topics that the disk has dropped records of.
     forgetting: VecDeque<(u32, Slice)>,
@@ -160,6 +162,7 @@ impl Home {
             shares,
             retained: Slab::new(),
             steady: Steady::default(),
+            expiry_ms: u64::MAX,
             recovery: Recovery::default(),
             forgetting: VecDeque::new(),
             next_edge: 0,
@@ -379,11 +382,10 @@ impl Home {
 
     /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at; monotonic.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        let expiry = (0..self.partitions.len() as u32)
-            .filter_map(|local| self.expiry_of(local))
-            .chain(self.next_look_at_disks())
-            .min();
-        expiry.map(|expiry| self.steady.monotonic_at(expiry))
+        let expiry_ms = (self.expiry_ms < u64::MAX).then_some(self.expiry_ms);
+        let look_ms = self.next_look_at_disks();
+        let soonest_ms = expiry_ms.into_iter().chain(look_ms).min();
+        soonest_ms.map(|ms| self.steady.monotonic_at(ms))
     }
 
     /// Counters and present sizes.

@@ -393,6 +393,10 @@ impl Home {
         let (segments, bytes) = (partition.log.segments(), partition.log.bytes());
         let appended = append(&mut partition.log);
         if partition.log.segments() > segments {
+            if partition.ages.is_empty() && share.age_max_ms < u64::MAX {
+                let expiry_ms = steady_ms.saturating_add(share.age_max_ms).saturating_add(1);
+                self.expiry_ms = self.expiry_ms.min(expiry_ms);
+            }
             partition.ages.push_back(steady_ms);
             partition.active_since = steady_ms;
         }

@@ -3,6 +3,7 @@
 //! Of a log in memory, an evicted segment takes its records away for good. Of a log on disk it only leaves the cache;
 //! records are gone when the log thread has said so too ([`Home::raise_floors`]).
 
+use super::partitions::{HomePartition, Share};
 use super::topics::NONE;
 use super::{Home, HomeOutputs};
 use crate::mail::PartitionId;
@@ -86,12 +87,17 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) -> bool {
+        if self.steady.ms < self.expiry_ms {
+            return false;
+        }
         let mut left = segments_max;
+        let mut soonest_ms = u64::MAX;
         for local in 0..self.partitions.len() as u32 {
-            while self
-                .expiry_of(local)
-                .is_some_and(|expiry| expiry <= self.steady.ms)
-            {
+            while let Some(expiry) = expiry_of(&self.partitions[local as usize], &self.shares) {
+                if expiry > self.steady.ms {
+                    soonest_ms = soonest_ms.min(expiry);
+                    break;
+                }
                 if left == 0 {
                     return true;
                 }
@@ -99,25 +105,9 @@ impl Home {
                 self.evict_segment(local, memory, out);
             }
         }
+        self.expiry_ms = soonest_ms;
         false
     }
-
-    /// When the oldest segment of a partition is to be evicted; steady milliseconds. None if never for its age.
-    pub(super) fn expiry_of(&self, local: u32) -> Option<u64> {
-        let partition = &self.partitions[local as usize];
-        let age_max_ms = self.shares[partition.share].age_max_ms;
-        if age_max_ms == u64::MAX {
-            return None;
-        }
-        Some(
-            partition
-                .ages
-                .front()?
-                .saturating_add(age_max_ms)
-                .saturating_add(1),
-        )
-    }
-
     /// Forgets a topic that nobody subscribes to by name and of which nothing is kept.
     pub(super) fn forget_if_idle(&mut self, topic: u32, out: &mut HomeOutputs) {
         let Some(entry) = self.interests.topics.get(topic) else {
@@ -171,4 +161,14 @@ impl Home {
         }
         !self.forgetting.is_empty()
     }
+}
+
+/// When the oldest segment of a partition is to be evicted; steady milliseconds. None if never for its age.
+fn expiry_of(partition: &HomePartition, shares: &[Share]) -> Option<u64> {
+    let age_max_ms = shares[partition.share].age_max_ms;
+    if age_max_ms == u64::MAX {
+        return None;
+    }
+    let oldest_ms = *partition.ages.front()?;
+    Some(oldest_ms.saturating_add(age_max_ms).saturating_add(1))
 }

@@ -107,7 +107,7 @@ impl Home {
     /// Whether something is on its way to a log's disk.
     fn is_asked(&self, share: usize) -> bool {
         let disk = self.shares[share].disk.as_ref();
-        disk.is_some_and(|disk| disk.len() > 0) || self.recovery.asked_of(share) > 0
+        disk.is_some_and(|disk| disk.len() > 0 || self.recovery.asked_of(share) > 0)
     }
 
     fn say_stalled(&self, share: usize, is_stalled: bool, out: &mut HomeOutputs) {
