@@ -180,16 +180,16 @@ fn closing_while_blocked() {
             c: welcome ping 10s
         c: block
         time +12s
-            b: ping 1012
+            b: ping 1010
         b: pong 1
         time +12s
-            b: ping 1024
+            b: ping 1022
         b: pong 1
         time +15s
-            b: ping 1036
+            b: ping 1034
         b: pong 1
         time +15s
-            b: ping 1052
+            b: ping 1049
             c: reset
         count ping-timeouts connections pinned
             ping-timeouts 1 connections 1 pinned 0

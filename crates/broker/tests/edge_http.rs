@@ -237,7 +237,7 @@ fn keep_alive() {
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\n1
         time +10s
         c: raw 2
-        time +10s
+        time +9s
         c: raw 3
         time +10s
             c: 408 close request_timeout

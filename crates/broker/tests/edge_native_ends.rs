@@ -141,11 +141,11 @@ fn signs_of_life() {
         a: pong 1
         b: pong 1
         time +40s
-            b: ping 1073
+            b: ping 1070
         b: pong 1
         time +50s
             a: ping 1100
-            b: ping 1113
+            b: ping 1110
         time +20s
             b: close 3004 ping_timeout
             b: closed
@@ -174,13 +174,12 @@ fn pings_are_spread() {
             d: 101 crore.v1
             d: welcome ping 80s
         time +72s
+            b: ping 1071
         time +4s
-            b: ping 1073
         time +4s
             a: ping 1080
-        time +4s
-            c: ping 1081
-            d: ping 1081
+            c: ping 1078
+            d: ping 1079
         time +80s
             a: close 3004 ping_timeout
             a: closed
@@ -210,7 +209,7 @@ fn no_pings() {
             b: 101 crore.v1
         b: hello 5
             b: welcome ping 5s
-        time +12s
+        time +9s
             b: ping 1205
         ",
     );

@@ -77,6 +77,7 @@ fn cursors_do_not_age() {
             c: comment
             c: id -,-,7:14/7:e
         time +30s
+            a: ping 1054
             c: comment
             c: comment
         b: flood z 6..9
@@ -93,7 +94,6 @@ fn cursors_do_not_age() {
             c: event id -,-,7:17/7:e {\"topic\":\"z\",\"position\":\"7:17\",\"offset\":17,\"time_ms\":1056000,\"data\":\"8\"}
             c: event id -,-,7:18/7:e {\"topic\":\"z\",\"position\":\"7:18\",\"offset\":18,\"time_ms\":1056000,\"data\":\"9\"}
         time +3s
-            a: ping 1057
             a: caught-up 1 partition 0 through 18
             a: caught-up 2 partition 0 through 18
             c: id -,-,7:18/7:i

@@ -1,17 +1,14 @@
-//! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in slices; fast ones
+//! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in steps ([`super::sweep`]); fast ones
 //! (handshakes) wait in a timer wheel and only while they are pending. Long polls mostly end before their deadline, and a
 //! client may begin the next at once: theirs lie in an ordered set, from which they are taken.
 //!
-//! Invariants: a sweep looks at every connection within [`SWEEP_S`] seconds and at a bounded share of them in each; a
+//! Invariants: a sweep looks at every connection within two of its rounds and at a bounded share of them in each turn; a
 //! deadline of the wheel that finds its connection gone or moved on does nothing.
 
 use super::Edge;
 use super::slots::{NONE, Protocol, Slot, flag};
 use stdx::key::Key;
 use wire::native::CloseCode;
-
-/// Within so many seconds a sweep comes round.
-const SWEEP_S: u64 = 4;
 
 /// What a fast deadline is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,11 +50,17 @@ impl Edge {
             self.poll_timed_out(index);
         }
         let now_s = self.now_s();
-        if now_s != self.swept_s {
-            let seconds = u64::from(now_s.wrapping_sub(self.swept_s)).min(SWEEP_S);
-            self.swept_s = now_s;
+        if now_s != self.second {
+            self.second = now_s;
             self.ask_for_positions();
-            self.sweep(seconds);
+        }
+        let blocks = self.sweep.begin(self.now.monotonic_ms, self.slots.places());
+        for _ in 0..blocks {
+            for index in self.sweep.next_block(self.slots.places()) {
+                if self.slots[index].protocol != Protocol::Free {
+                    self.sweep_one(index);
+                }
+            }
         }
     }
 
@@ -70,7 +73,8 @@ impl Edge {
 
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        let sweep = (self.slots.count() > 0).then(|| (u64::from(self.swept_s) + 1) * 1_000);
+        let places = self.slots.places();
+        let sweep = (self.slots.count() > 0).then(|| self.sweep.next_ms(places));
         let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
         let positions = self.positions.next_step_ms();
         [self.wheel.next_deadline(), poll, sweep, positions]
@@ -89,22 +93,6 @@ impl Edge {
         let now_s = self.now_s();
         self.stamps.grow_to(index, || 0);
         self.stamps[index] = now_s;
-    }
-
-    fn sweep(&mut self, seconds: u64) {
-        let places = u64::from(self.slots.places());
-        let share = (places * seconds).div_ceil(SWEEP_S).min(places) as u32;
-        for _ in 0..share {
-            self.sweep_at = if self.sweep_at + 1 >= self.slots.places() {
-                0
-            } else {
-                self.sweep_at + 1
-            };
-            let index = self.sweep_at;
-            if self.slots[index].protocol != Protocol::Free {
-                self.sweep_one(index);
-            }
-        }
     }
 
     fn sweep_one(&mut self, index: u32) {

@@ -25,6 +25,7 @@ mod room;
 mod slots;
 mod statistics;
 mod subscriptions;
+mod sweep;
 mod topics;
 
 pub use outbox::Written;
@@ -138,8 +139,9 @@ pub struct Edge {
     expired: Vec<Deadline>,
     /// Deadlines of long polls, with their connections.
     pub(crate) polls: BTreeSet<(u64, u32)>,
-    swept_s: u32,
-    sweep_at: u32,
+    /// The present second, of the monotonic clock: some things are done once in each.
+    second: u32,
+    sweep: sweep::Sweep,
     serial: u32,
     targets: Vec<u32>,
     pub(crate) scratch: Vec<u8>,
@@ -207,8 +209,8 @@ impl Edge {
             wheel: Wheel::new(now.monotonic_ms),
             expired: Vec::new(),
             polls: BTreeSet::new(),
-            swept_s: (now.monotonic_ms / 1_000) as u32,
-            sweep_at: 0,
+            second: (now.monotonic_ms / 1_000) as u32,
+            sweep: sweep::Sweep::new(now.monotonic_ms),
             serial: 0,
             targets: Vec::new(),
             scratch: Vec::new(),

@@ -1,0 +1,154 @@
+//! The order and the pace in which all connections are looked at for slow deadlines.
+//!
+//! Connections that came together lie together, and are due together: whoever looked at them in their order would send
+//! tens of thousands of pings in one turn, and everything else would wait for them. So a sweep goes in short steps, and
+//! takes blocks of neighbours (for the cache's sake) from everywhere (by their numbers with the bits reversed): what is due
+//! is spread over the whole round.
+
+use std::ops::Range;
+
+/// A round through all connections takes about so long, or a second if there are few.
+const ROUND_MS: u64 = 4_000;
+/// At least so many blocks are looked at in a second: a round of few connections is shorter.
+const BLOCKS_PER_S_MIN: u64 = 64;
+/// Neighbours that are looked at together.
+const BLOCK: u32 = 64;
+/// As many blocks as a step is to have, if that makes it neither shorter nor longer than this.
+const STEP_BLOCKS: u64 = 32;
+const STEP_MS: Range<u64> = 10..1_000;
+
+/// Where a sweep is.
+pub(super) struct Sweep {
+    swept_ms: u64,
+    /// The next block of the round, before its bits are reversed.
+    at: u32,
+    /// How many bits; the round has two to the power of it blocks, of which those that do not exist are left out.
+    bits: u32,
+}
+
+impl Sweep {
+    pub fn new(now_ms: u64) -> Sweep {
+        Sweep {
+            swept_ms: now_ms,
+            at: 0,
+            bits: 0,
+        }
+    }
+
+    /// When the next step is due; milliseconds of the monotonic clock. `places` are the indexes in use, and more.
+    pub fn next_ms(&self, places: u32) -> u64 {
+        self.swept_ms + step_ms(places)
+    }
+
+    /// How many blocks are to be looked at now.
+    pub fn begin(&mut self, now_ms: u64, places: u32) -> u32 {
+        let elapsed_ms = now_ms.saturating_sub(self.swept_ms).min(ROUND_MS);
+        if elapsed_ms < step_ms(places) {
+            return 0;
+        }
+        self.swept_ms = now_ms;
+        let share = (blocks(places) * elapsed_ms).div_ceil(ROUND_MS);
+        let share_min = (BLOCKS_PER_S_MIN * elapsed_ms).div_ceil(1_000);
+        share.max(share_min).min(blocks(places)) as u32
+    }
+
+    /// The indexes of the next block. What grows while a round is under way comes in the next one.
+    pub fn next_block(&mut self, places: u32) -> Range<u32> {
+        let blocks = blocks(places) as u32;
+        loop {
+            if self.at >> self.bits > 0 {
+                self.at = 0;
+            }
+            if self.at == 0 {
+                self.bits = blocks.next_power_of_two().trailing_zeros();
+            }
+            let block = reversed(self.at, self.bits);
+            self.at += 1;
+            if block < blocks {
+                return block * BLOCK..places.min((block + 1) * BLOCK);
+            }
+            if blocks == 0 {
+                return 0..0;
+            }
+        }
+    }
+}
+
+fn blocks(places: u32) -> u64 {
+    u64::from(places.div_ceil(BLOCK))
+}
+
+fn step_ms(places: u32) -> u64 {
+    let ms = ROUND_MS * STEP_BLOCKS / blocks(places).max(1);
+    ms.clamp(STEP_MS.start, STEP_MS.end)
+}
+
+/// The lowest `bits` bits of `number` in the opposite order.
+fn reversed(number: u32, bits: u32) -> u32 {
+    number.reverse_bits().checked_shr(32 - bits).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All indexes of one round, in steps as they are due.
+    fn round(sweep: &mut Sweep, places: u32, now_ms: &mut u64) -> Vec<Vec<u32>> {
+        let end_ms = *now_ms + ROUND_MS;
+        let mut steps = Vec::new();
+        while *now_ms < end_ms {
+            *now_ms = sweep.next_ms(places);
+            let count = sweep.begin(*now_ms, places);
+            steps.push((0..count).flat_map(|_| sweep.next_block(places)).collect());
+        }
+        steps
+    }
+
+    #[test]
+    fn a_round_looks_at_everyone() {
+        for places in [1, 63, 64, 65, 1_000, 4_096, 100_000, 1_000_003] {
+            let mut now_ms = 77;
+            let mut sweep = Sweep::new(now_ms);
+            for _ in 0..3 {
+                let mut seen: Vec<u32> = round(&mut sweep, places, &mut now_ms).concat();
+                seen.sort_unstable();
+                seen.dedup();
+                assert_eq!(seen, (0..places).collect::<Vec<u32>>(), "{places} places");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_spread_over_the_round() {
+        let mut now_ms = 0;
+        let steps = round(&mut Sweep::new(now_ms), 1_000_000, &mut now_ms);
+        let of_those = |step: &Vec<u32>| {
+            let together = |index: &&u32| (400_000..432_000).contains(*index);
+            step.iter().filter(together).count()
+        };
+        let most = steps.iter().map(of_those).max().unwrap_or(0);
+        let even = 32_000 / steps.len();
+        assert!(
+            most <= 3 * even,
+            "{most} in one step, where {even} would be even"
+        );
+    }
+
+    #[test]
+    fn what_grows_meanwhile_is_seen_within_two_rounds() {
+        let mut now_ms = 0;
+        let mut sweep = Sweep::new(now_ms);
+        let mut seen = std::collections::BTreeSet::new();
+        for places in [0, 100, 5_000, 5_001, 70_000, 70_000] {
+            seen.extend(round(&mut sweep, places, &mut now_ms).concat());
+        }
+        assert!((0..70_000).all(|index| seen.contains(&index)));
+    }
+
+    #[test]
+    fn a_late_turn_does_not_do_more_than_a_round() {
+        let mut sweep = Sweep::new(0);
+        assert_eq!(sweep.begin(3_600_000, 6_400), 100);
+        assert_eq!(sweep.begin(3_600_001, 6_400), 0);
+    }
+}
