@@ -182,6 +182,8 @@ impl Flags {
     pub(crate) const CLIENT: Flags = Flags(1 << 10);
     /// The end of the handshake is not sent yet: it goes with the first text, or in the next poll.
     pub(crate) const HELD: Flags = Flags(1 << 11);
+    /// Our `close_notify` is sealed.
+    pub(crate) const NOTIFIED: Flags = Flags(1 << 12);
 
     pub(crate) fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 == flag.0

@@ -324,8 +324,7 @@ impl<N: Net> Tls<N> {
 
 /// Says that there is something to read, unless it was said or nobody wants to hear it.
 fn tell_readable(connection: &mut Connection, events: &mut Vec<Event>) {
-    let silent = Flags::READ_TOLD | Flags::CLOSED | Flags::FAILED;
-    if !connection.flags.has_any(silent) {
+    if !connection.flags.has_any(Flags::READ_TOLD | Flags::CLOSED) {
         connection.flags.set(Flags::READ_TOLD);
         events.push(Event::Readable(connection.conn));
     }

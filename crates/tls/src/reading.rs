@@ -30,7 +30,7 @@ impl<N: Net> Tls<N> {
         let mut incoming = self.take_incoming();
         let connection = &mut self.connections[place];
         let conn = connection.conn;
-        let before = connection.buffer_bytes();
+        let before = (connection.state_bytes(), connection.buffer_bytes());
         let State::Open(open) = &mut connection.state else {
             return Read::Blocked;
         };
@@ -64,7 +64,10 @@ impl<N: Net> Tls<N> {
         }
         connection.flags = flags;
         add(&self.counters.buffer_bytes, connection.buffer_bytes());
-        subtract(&self.counters.buffer_bytes, before);
+        subtract(&self.counters.buffer_bytes, before.1);
+        // A client lets go of what took its ticket.
+        add(&self.counters.state_bytes, connection.state_bytes());
+        subtract(&self.counters.state_bytes, before.0);
         self.give_incoming(incoming, have);
         if let Some(fault) = fault {
             add(&self.counters.faults, 1);
@@ -79,6 +82,10 @@ impl<N: Net> Tls<N> {
                 self.read_again(place);
             }
             return Read::Data(filled);
+        }
+        if flags.has_any(Flags::FAILED | Flags::ENDED | Flags::CUT) {
+            // Said once and for all: what comes now is no reason to read.
+            self.connections[place].flags.set(Flags::READ_TOLD);
         }
         if flags.has(Flags::FAILED) {
             return Read::Failed(error.unwrap_or(io::ErrorKind::InvalidData));

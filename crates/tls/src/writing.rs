@@ -309,9 +309,24 @@ impl<N: Net> Tls<N> {
 
     /// Says the end of our stream, in TLS and below.
     fn finish_stream(&mut self, place: u32) {
-        self.alert(place, description::CLOSE_NOTIFY);
+        if !self.notify(place) {
+            return;
+        }
         let conn = self.connections[place].conn;
         self.net.shutdown_write(conn);
+    }
+
+    /// Says that nothing more comes, once. Whether it is sent; if not, room in the socket brings us here again.
+    fn notify(&mut self, place: u32) -> bool {
+        let flags = &mut self.connections[place].flags;
+        if !flags.has_any(Flags::NOTIFIED | Flags::FAILED) {
+            flags.set(Flags::NOTIFIED);
+            self.alert(place, description::CLOSE_NOTIFY);
+        }
+        match &self.connections[place].state {
+            State::Open(open) => !open.has_tail(),
+            State::Fresh | State::Handshake(_) => true,
+        }
     }
 
     pub(crate) fn end_connection(&mut self, place: u32, how: Close) {
@@ -334,15 +349,13 @@ impl<N: Net> Tls<N> {
             true => Close::Graceful,
             false => how,
         };
-        if how == Close::Graceful && has_tail {
+        if how == Close::Graceful && (has_tail || !self.notify(place)) {
+            let connection = &mut self.connections[place];
             connection.flags.set(Flags::CLOSED);
             self.make_room_for_ending();
             self.ending
                 .push_back((Instant::now() + ENDING_TIMEOUT, conn));
             return;
-        }
-        if how == Close::Graceful && !connection.flags.has_any(Flags::SHUT | Flags::FAILED) {
-            self.alert(place, description::CLOSE_NOTIFY);
         }
         self.net.close(conn, how);
         self.remove(place);
@@ -350,11 +363,10 @@ impl<N: Net> Tls<N> {
 
     /// The last record is sent: the rest of the end.
     fn finish_ending(&mut self, place: u32) {
-        let connection = &self.connections[place];
-        let conn = connection.conn;
-        if !connection.flags.has(Flags::FAILED) {
-            self.alert(place, description::CLOSE_NOTIFY);
+        if !self.notify(place) {
+            return;
         }
+        let conn = self.connections[place].conn;
         self.net.close(conn, Close::Graceful);
         self.remove(place);
     }
