@@ -267,6 +267,7 @@ pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
 
 fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let common = common(&command.common, client::url::TARGET)?;
+    check_tls(&common)?;
     let absence = |after: Option<Duration>, span: Option<Duration>| {
         after.zip(span).map(|(after, span)| Absence { after, span })
     };
@@ -321,6 +322,7 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 
 fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let common = common(&command.common, client::url::TARGET)?;
+    check_tls(&common)?;
     let config = PublishersConfig {
         common,
         connections: command.connections,
@@ -356,6 +358,10 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 
 fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let common = common(&command.common, ECHO_TARGET)?;
+    // Whoever controls it may name addresses with TLS later.
+    if command.control.is_none() {
+        check_tls(&common)?;
+    }
     let mut control = match &command.control {
         Some(address) => Some(Control::start(address)?),
         None => None,
@@ -464,6 +470,17 @@ fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
         .store(arguments.busy_poll, Ordering::Relaxed);
     common.seed = arguments.seed.unwrap_or_else(seed_from_entropy);
     Ok(common)
+}
+
+/// Flags of TLS without an address that has it would leave who gave them in the plain.
+fn check_tls(common: &Common) -> anyhow::Result<()> {
+    let has_tls = common.routes.iter().any(|route| route.tls_name.is_some());
+    if !has_tls && common.tls != tls::ClientSettings::default() {
+        anyhow::bail!(
+            "--ca, --insecure, --tls-resume and --tls12 are for addresses with TLS, and none is wss:// or https://"
+        );
+    }
+    Ok(())
 }
 
 fn exit(is_good: bool) -> ExitCode {

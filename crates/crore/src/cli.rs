@@ -27,7 +27,7 @@ pub struct Arguments {
 pub enum Command {
     /// Run a node.
     Serve(serve::Arguments),
-    /// Start a node, connect thousands of subscribers, and show what happens.
+    /// Start a node, connect thousands of subscribers, and show what happens. It takes no configuration, and has no TLS.
     Demo(demo::Arguments),
     /// Publish a message, or one for each line of standard input.
     #[command(name = "pub")]

@@ -51,7 +51,7 @@ pub enum Roots {
 }
 
 /// What a client is made from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientSettings {
     /// Whom to believe.
     pub roots: Roots,

@@ -219,7 +219,22 @@ impl<P: Protocol> Pool<P> {
                 break;
             }
         }
+        self.part();
         self.hand_over();
+    }
+
+    /// Says goodbye where TLS has a word for it: without, an end looks like an attacker's cut.
+    fn part(&mut self) {
+        if self.worker.tls.is_none() {
+            return;
+        }
+        for slot in &self.slots {
+            if matches!(slot.phase, Phase::Handshaking | Phase::Open) {
+                self.net.close(slot.conn, Close::Graceful);
+            }
+        }
+        // Closes take effect in a poll; what happens in it is nobody's business any more.
+        let _ = self.net.poll(Some(Duration::ZERO), &mut Vec::new());
     }
 
     fn is_ended(&mut self) -> bool {

@@ -237,6 +237,9 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
             name.text()
         );
     }
+    if is_plain_url && (command.ca.is_some() || command.insecure) {
+        bail!("--ca and --insecure are for a server with TLS: give a wss:// address");
+    }
     if command.find && name != Name::Unicast {
         bail!("--find is for unicast");
     }

@@ -1,6 +1,7 @@
 //! Where `pub`, `sub` and `history` find the node.
 
 use crate::exit::Ending;
+use client::url::Endpoint;
 use client::{Client, ConnectError, Events, Options};
 use std::path::PathBuf;
 use tls::Roots;
@@ -32,8 +33,14 @@ impl ConnectionArguments {
     /// A client that connects, and goes on connecting.
     ///
     /// # Errors
-    /// A URL makes no sense, or the system gives no thread.
+    /// A URL makes no sense, flags of TLS without an address that has it, or the system gives no thread.
     pub fn connect(&self, name: &str) -> Result<(Client, Events), Ending> {
+        let is_plain = |url: &String| Endpoint::parse(url).is_ok_and(|endpoint| !endpoint.is_tls);
+        if (self.ca.is_some() || self.insecure) && self.url.iter().all(is_plain) {
+            let problem =
+                "--ca and --insecure are for addresses with TLS, and none is wss:// or https://";
+            return Err(Ending::Usage(problem.into()));
+        }
         let mut options = Options::new("");
         options.urls.clone_from(&self.url);
         options.tls.roots = Roots::of_flags(self.ca.as_deref(), self.insecure);

@@ -68,11 +68,24 @@ impl Server {
         ]);
         command.args(["--listen", &address(8800, "clients", &mut notices)]);
         command.args(["--admin-listen", &address(8801, "operators", &mut notices)]);
+        let mut ignored = Vec::new();
         for (name, _) in std::env::vars_os() {
             // Embedded defaults: what is configured for another node is not meant for this one.
-            if name.to_string_lossy().starts_with("CRORE_") || name == "NOTIFY_SOCKET" {
-                command.env_remove(name);
+            let text = name.to_string_lossy();
+            let is_option = text.starts_with("CRORE_");
+            if is_option || name == "NOTIFY_SOCKET" {
+                command.env_remove(&name);
             }
+            if is_option {
+                ignored.push(text.into_owned());
+            }
+        }
+        if !ignored.is_empty() {
+            ignored.sort();
+            notices.push(format!(
+                "The demo's node takes no settings and has no TLS: {} does nothing here.",
+                ignored.join(", ")
+            ));
         }
         // Ctrl-C is for this process, which then ends the node.
         command
