@@ -1,6 +1,7 @@
 //! `crore bench` as a child: its figures, interval by interval, and its end.
 
 use std::cell::Cell;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -26,7 +27,18 @@ pub struct Total {
 impl Bench {
     /// Starts it with these arguments, with a line of figures every 100 ms.
     pub fn start(arguments: &[&str]) -> Bench {
-        let mut command = tools::crore();
+        Bench::start_as(tools::crore(), arguments)
+    }
+
+    /// The same by another program, whose last words are these.
+    pub fn start_by(words: &[String], arguments: &[&str]) -> Bench {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(tools::crore().get_program());
+        command.env_remove("CRORE_BINARY");
+        Bench::start_as(command, arguments)
+    }
+
+    fn start_as(mut command: Command, arguments: &[&str]) -> Bench {
         command.arg("bench").args(arguments);
         command.args(["--json", "--interval", "100ms"]);
         Bench {
@@ -58,7 +70,29 @@ impl Bench {
 
     /// Asks it to end, with a report.
     pub fn ask_to_end(&self) {
-        self.process.signal("TERM");
+        self.signal("TERM");
+    }
+
+    /// Waits for a line, of whatever kind, that has all these words.
+    pub fn wait_for_words(&mut self, what: &str, words: &[&str]) {
+        self.process.wait_for(what, |line| {
+            words.iter().all(|word| line.contains(word)).then_some(())
+        });
+    }
+
+    /// CPU time that it has used so far.
+    pub fn cpu_time(&self) -> Duration {
+        self.process.cpu_time()
+    }
+
+    /// As [`Process::limit_descriptors`].
+    pub fn limit_descriptors(&self, descriptors_max: Option<u64>) {
+        self.process.limit_descriptors(descriptors_max);
+    }
+
+    /// Sends it a signal by its short name.
+    pub fn signal(&self, name: &str) {
+        self.process.signal(name);
     }
 
     /// Waits for its end.

@@ -55,7 +55,12 @@ impl Answer {
 /// One request, described by curl's own arguments.
 #[track_caller]
 pub fn curl(arguments: &[&str]) -> Answer {
-    let mut command = Command::new("curl");
+    curl_by(Command::new("curl"), arguments)
+}
+
+/// The same by a curl that is started in some other way.
+#[track_caller]
+pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     command
         .args(["--silent", "--show-error", "--include", "--max-time", "20"])
         .args(arguments);

@@ -12,6 +12,7 @@ pub mod curl;
 pub mod event_stream;
 pub mod metrics;
 pub mod native;
+pub mod network;
 pub mod process;
 pub mod proxy;
 pub mod raw;

@@ -3,38 +3,58 @@
 use std::time::{Duration, Instant};
 
 use crate::PATIENCE;
+use crate::network::Host;
 use crate::raw::Raw;
+use crate::server::Server;
 
 /// A reader of metrics.
 #[derive(Debug)]
-pub struct Metrics {
-    raw: Raw,
+pub struct Metrics<'a> {
+    from: From<'a>,
+}
+
+#[derive(Debug)]
+enum From<'a> {
+    /// One connection for all.
+    Here(Raw),
+    /// A request each time, from another host.
+    There(&'a Host, String),
 }
 
 /// The metrics at one moment.
 #[derive(Clone, Debug)]
 pub struct Scrape(String);
 
-impl Metrics {
+impl Metrics<'_> {
     /// Connects to the operators' `address:port`.
-    pub fn of(operators: &str) -> Metrics {
+    pub fn of(operators: &str) -> Metrics<'static> {
         Metrics {
-            raw: Raw::connect(operators),
+            from: From::Here(Raw::connect(operators)),
+        }
+    }
+
+    /// Those of a server on a host of the test's own.
+    pub fn on<'a>(host: &'a Host, server: &Server) -> Metrics<'a> {
+        Metrics {
+            from: From::There(host, server.operators_url("/metrics")),
         }
     }
 
     /// What the metrics are now.
     pub fn scrape(&mut self) -> Scrape {
-        self.raw
-            .send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let head = self.raw.read_until(b"\r\n\r\n").to_lowercase();
+        let raw = match &mut self.from {
+            From::Here(raw) => raw,
+            From::There(host, url) => return Scrape(host.curl(&[url]).expect(200).body),
+        };
+        raw.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let head = raw.read_until(b"\r\n\r\n").to_lowercase();
         assert!(head.starts_with("http/1.1 200 "), "{head}");
         let length = head
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "))
             .and_then(|length| length.parse().ok())
             .unwrap_or_else(|| panic!("no length in {head}"));
-        let body = self.raw.take(length);
+        let body = raw.take(length);
         Scrape(String::from_utf8(body).expect("the metrics are UTF-8"))
     }
 

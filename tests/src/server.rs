@@ -1,6 +1,7 @@
 //! A server of one test: started on free ports, ended with the test.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{self, Command};
@@ -119,8 +120,8 @@ impl Place {
     }
 
     /// The same by another program: the server's command line stands behind these words.
-    pub fn launch_by(&self, words: &[&str]) -> Process {
-        let mut command = Command::new(words[0]);
+    pub fn launch_by(&self, words: &[impl AsRef<OsStr>]) -> Process {
+        let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         let crore = tools::crore();
         command.arg(crore.get_program()).env_remove("CRORE_BINARY");

@@ -184,13 +184,13 @@ fn closing_while_blocked() {
         b: pong 1
         time +12s
             b: ping 1022
+            c: reset
         b: pong 1
         time +15s
             b: ping 1034
         b: pong 1
         time +15s
             b: ping 1049
-            c: reset
         count ping-timeouts connections pinned
             ping-timeouts 1 connections 1 pinned 0
         d: connect native

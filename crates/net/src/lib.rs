@@ -133,6 +133,13 @@ pub trait Net {
     /// Ends the connection in the next poll and forgets the key now. No effect on a dead key.
     fn close(&mut self, conn: Conn, how: Close);
 
+    /// From now on the connection is lost (`TimedOut`, or `HostUnreachable`) when for so long the peer has acknowledged nothing of what
+    /// was written, or had no room for what waits. Without it the kernel takes a quarter of an hour to give up a peer whose host
+    /// has vanished, and waits for room for ever. A network whose peers cannot vanish has nothing to do. No effect on a dead key.
+    fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
+        let _ = (conn, within);
+    }
+
     /// Takes no further connections from any listener (drain); peers wait in the listener's queue.
     fn pause_accepting(&mut self);
 

@@ -152,6 +152,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Event::Accepted { conn, .. } => self.edge.accepted(conn),
                 Event::Readable(conn) => self.ready.push_back(conn),
                 Event::Writable(conn) => self.edge.writable(conn),
+                Event::Closed { conn, reason } if is_silence(reason) => self.edge.vanished(conn),
                 Event::Closed { conn, .. } => self.edge.lost(conn),
                 Event::Connected(_) | Event::Woken => {}
             }
@@ -358,6 +359,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 },
             );
         }
+        for (conn, within_ms) in self.edge.out.acknowledged_within_ms.drain(..) {
+            let within = Duration::from_millis(within_ms);
+            self.net.expect_acknowledgements(conn, within);
+        }
         self.ready.extend(self.edge.out.readable.drain(..));
     }
 
@@ -405,4 +410,15 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Write::Failed(_) => Written::Failed,
             });
     }
+}
+
+/// Whether a connection was lost because nothing was heard of the peer's host any more: on the same link its address does not
+/// resolve either, and the kernel says that instead.
+fn is_silence(reason: io::ErrorKind) -> bool {
+    matches!(
+        reason,
+        io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+    )
 }

@@ -381,6 +381,10 @@ impl<N: Net> Net for Tls<N> {
         }
     }
 
+    fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
+        self.net.expect_acknowledgements(conn, within);
+    }
+
     fn memory(&self, memory: &mut Components) {
         self.net.memory(memory);
         let Statistics {

@@ -95,6 +95,20 @@ impl Edge {
         self.stamps[index] = now_s;
     }
 
+    /// An event stream's client never says anything, so that only its host's acknowledgements tell that it is there. They have
+    /// what is left of the time in which a silent WebSocket client is ended, when a heartbeat has gone out.
+    pub(crate) fn expect_acknowledgements(&mut self, index: u32) {
+        let ping_s = u64::from(self.settings.limits.ping_interval_s);
+        let heartbeat_s = u64::from(self.settings.limits.heartbeat_interval_s);
+        if ping_s > 0 {
+            let within_s = (2 * ping_s).saturating_sub(heartbeat_s).max(ping_s);
+            let key = self.slots.key(index);
+            self.out
+                .acknowledged_within_ms
+                .push((key, within_s * 1_000));
+        }
+    }
+
     fn sweep_one(&mut self, index: u32) {
         self.age_hello(index);
         let silent_s = self.now_s().saturating_sub(self.stamps[index]);
@@ -115,7 +129,12 @@ impl Edge {
                 let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
                 if silent_s >= 2 * interval_s {
                     self.statistics.ping_timeouts += 1;
-                    self.close_native(index, CloseCode::PingTimeout);
+                    if slot.is(flag::BLOCKED) {
+                        // It takes nothing either: no word of ours would reach it.
+                        self.kill(index);
+                    } else {
+                        self.close_native(index, CloseCode::PingTimeout);
+                    }
                 } else if silent_s + spread_s >= interval_s && !slot.is(flag::PINGED) {
                     self.slots[index].set(flag::PINGED);
                     self.statistics.pings += 1;

@@ -67,6 +67,7 @@ impl Edge {
         vector_bytes::<u32>(indexes.map(Vec::capacity).iter().sum())
             + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
             + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
+            + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
             + vector_bytes::<Deadline>(self.expired.capacity())
             + self.wheel.memory_bytes()
             + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())

@@ -83,6 +83,8 @@ pub struct Outputs {
     pub requests: Vec<Vec<Request>>,
     /// Connections to close; true: at once, whatever was written.
     pub closes: Vec<(Key, bool)>,
+    /// Connections whose peers are to acknowledge what they get within so many milliseconds from now on, or are lost.
+    pub acknowledged_within_ms: Vec<(Key, u64)>,
     /// Connections that may be read again and had something to read when that was not wanted.
     pub readable: Vec<Key>,
 }
@@ -270,6 +272,14 @@ impl Edge {
         if self.slots.get(key).is_some() {
             self.forget(key.index);
         }
+    }
+
+    /// The same because the peer's host acknowledged nothing any more: it has vanished, or is cut off.
+    pub fn vanished(&mut self, key: Key) {
+        if self.slots.get(key).is_some() {
+            self.statistics.unacknowledged += 1;
+        }
+        self.lost(key);
     }
 
     /// A letter from a home, in the order of that home's mailbox.

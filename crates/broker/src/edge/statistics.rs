@@ -57,6 +57,8 @@ pub struct EdgeStatistics {
     pub handshake_timeouts: u64,
     /// Connections closed because they did not answer pings.
     pub ping_timeouts: u64,
+    /// Connections lost because the peer's host acknowledged nothing any more.
+    pub unacknowledged: u64,
     /// Pings sent.
     pub pings: u64,
     /// Bytes received.
@@ -112,6 +114,7 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.slow_closed += other.slow_closed;
         self.handshake_timeouts += other.handshake_timeouts;
         self.ping_timeouts += other.ping_timeouts;
+        self.unacknowledged += other.unacknowledged;
         self.pings += other.pings;
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;

@@ -167,6 +167,7 @@ impl Edge {
         slot.set(raw);
         self.statistics.event_streams += 1;
         self.stamp(index);
+        self.expect_acknowledgements(index);
     }
 
     /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.

@@ -68,6 +68,7 @@ fn write_connections(exposition: &mut Exposition, edge: &EdgeStatistics) {
         ("slow", edge.slow_closed),
         ("handshake_timeout", edge.handshake_timeouts),
         ("ping_timeout", edge.ping_timeouts),
+        ("unacknowledged", edge.unacknowledged),
         ("unfinished_input", edge.input_closed),
     ];
     exposition.counters(

@@ -532,6 +532,16 @@ impl Net for Kernel {
         }
     }
 
+    fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
+        if self.slots.alive(conn).is_some() {
+            let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+            // Where that is refused, or no descriptor is to be had for it, the kernel's own bounds stay.
+            let _ = self.with_socket(conn.index, |socket| {
+                sockopt::set_tcp_user_timeout(socket, within_ms)
+            });
+        }
+    }
+
     fn pause_accepting(&mut self) {
         self.paused = true;
         self.handover.pause();

@@ -1,0 +1,127 @@
+//! Hosts of a test's own: network namespaces, where ports can be few, and a cable that can be pulled.
+//!
+//! They take a user namespace and no rights, and live as long as the processes that hold them. Everything that is to happen
+//! on a host is a program started there.
+
+use std::process::Command;
+
+use crate::PATIENCE;
+use crate::curl::{Answer, curl_by};
+use crate::process::Process;
+
+/// A host. It goes with this value.
+#[derive(Debug)]
+pub struct Host {
+    holder: Process,
+}
+
+/// Two hosts with a cable between them.
+#[derive(Debug)]
+pub struct Cable {
+    /// Where servers run: 10.77.0.1.
+    pub near: Host,
+    /// Where clients run: 10.77.0.2.
+    pub far: Host,
+}
+
+impl Host {
+    /// A host that has loopback and nothing else.
+    pub fn new() -> Host {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--net", "--"]);
+        Host::held_by(unshare)
+    }
+
+    /// Another one of the same owner, so that a cable can go from one to the other.
+    fn beside(&self) -> Host {
+        let mut unshare = self.command("unshare");
+        unshare.args(["--net", "--"]);
+        Host::held_by(unshare)
+    }
+
+    fn held_by(mut unshare: Command) -> Host {
+        unshare.args([
+            "sh",
+            "-c",
+            "ip link set lo up && echo up && exec sleep infinity",
+        ]);
+        let mut holder = Process::start(&mut unshare);
+        let what = "host of its own: this test needs user namespaces, or root";
+        holder.wait_for(what, |line| (line == "up").then_some(()));
+        Host { holder }
+    }
+
+    /// The words by which a program is started here.
+    pub fn words(&self) -> Vec<String> {
+        let target = self.holder.id().to_string();
+        [
+            "nsenter",
+            "--target",
+            &target,
+            "--user",
+            "--preserve-credentials",
+            "--net",
+            "--",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    /// A program that is to run here.
+    pub fn command(&self, program: &str) -> Command {
+        let words = self.words();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(program);
+        command
+    }
+
+    /// Runs a line of shell here.
+    pub fn run(&self, line: &str) {
+        let mut sh = self.command("sh");
+        let ended = Process::start(sh.args(["-e", "-c", line])).end_within(PATIENCE);
+        ended.assert_success();
+    }
+
+    /// A request from here.
+    #[track_caller]
+    pub fn curl(&self, arguments: &[&str]) -> Answer {
+        curl_by(self.command("curl"), arguments)
+    }
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host::new()
+    }
+}
+
+impl Cable {
+    /// Two new hosts.
+    pub fn new() -> Cable {
+        let near = Host::new();
+        let far = near.beside();
+        near.run(&format!(
+            "ip link add near type veth peer name far netns {}",
+            far.holder.id()
+        ));
+        near.run("ip address add 10.77.0.1/24 dev near && ip link set near up");
+        far.run("ip address add 10.77.0.2/24 dev far && ip link set far up");
+        Cable { near, far }
+    }
+
+    /// From now on nothing passes, and nobody is told.
+    pub fn pull(&self) {
+        self.far.run("ip link set far down");
+    }
+
+    /// It is plugged in again.
+    pub fn plug(&self) {
+        self.far.run("ip link set far up");
+    }
+}
+
+impl Default for Cable {
+    fn default() -> Cable {
+        Cable::new()
+    }
+}

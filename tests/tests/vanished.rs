@@ -1,0 +1,147 @@
+//! Clients of which nothing is heard any more, though nobody has said that they are gone: their host is off or cut off, or
+//! their process stands still. The node lets go of them within the time that pings allow, whatever protocol they speak.
+
+use std::time::Duration;
+
+use end_to_end::bench::Bench;
+use end_to_end::metrics::{Metrics, Scrape};
+use end_to_end::network::{Cable, Host};
+use end_to_end::server::{Place, Server};
+
+/// Clients of each protocol.
+const CLIENTS: u64 = 20;
+
+const QUICK: &str = "\
+[listen]
+open = true
+[websocket]
+ping_interval = \"2s\"
+[http]
+heartbeat_interval = \"1s\"
+keep_alive_timeout = \"2s\"
+wait_max = \"2s\"
+";
+
+fn server_on(host: &Host, listen: &str) -> (Place, Server) {
+    let mut place = Place::new(listen);
+    place.configure(QUICK);
+    let process = place.launch_by(&host.words());
+    let server = place.started(process);
+    (place, server)
+}
+
+/// Subscribers on a host, of which all are live.
+fn subscribers(host: &Host, server: &Server, transport: &str) -> Bench {
+    let clients = CLIENTS.to_string();
+    let url = server.ws_url("/crore");
+    let mut bench = Bench::start_by(
+        &host.words(),
+        &[
+            "sub",
+            "--transport",
+            transport,
+            "--url",
+            &url,
+            "--clients",
+            &clients,
+            "--topics",
+            "t/{1..20}",
+            "--threads",
+            "1",
+        ],
+    );
+    wait_until_live(&mut bench);
+    bench
+}
+
+fn wait_until_live(bench: &mut Bench) {
+    bench.wait_for("live clients", |figures| {
+        figures["clients_live"].as_u64() == Some(CLIENTS)
+    });
+}
+
+/// More than sockets hold, so that some of it waits at the node for each client that does not take it.
+fn publisher(host: &Host, server: &Server) -> Bench {
+    let url = server.ws_url("/crore");
+    let mut bench = Bench::start_by(
+        &host.words(),
+        &[
+            "pub",
+            "--url",
+            &url,
+            "--topics",
+            "t/{1..20}",
+            "--rate",
+            "2000",
+            "--size",
+            "2048",
+            "--threads",
+            "1",
+        ],
+    );
+    bench.wait_for_sum("messages", "sent", 100);
+    bench
+}
+
+fn ended(scrape: &Scrape, reason: &str) -> u64 {
+    scrape.number(&format!(
+        "crore_connections_ended_by_node_total{{reason=\"{reason}\"}}"
+    ))
+}
+
+#[test]
+fn a_host_that_vanishes_is_noticed() {
+    let cable = Cable::new();
+    let (_place, server) = server_on(&cable.near, "10.77.0.1:0");
+    let mut metrics = Metrics::on(&cable.near, &server);
+    let _clients = ["ws", "sse", "http"].map(|by| subscribers(&cable.far, &server, by));
+    assert_eq!(metrics.scrape().number("crore_connections"), 3 * CLIENTS);
+    cable.pull();
+    let scrape = metrics.wait_for("crore_connections", |count| count == 0);
+    assert_eq!(scrape.number("crore_subscriptions"), 0);
+    assert_eq!(ended(&scrape, "ping_timeout"), CLIENTS);
+    assert_eq!(ended(&scrape, "unacknowledged"), CLIENTS);
+}
+
+/// The same while messages are on their way to them, more than sockets hold.
+#[test]
+fn a_host_that_vanishes_under_load_is_noticed() {
+    let cable = Cable::new();
+    let (_place, server) = server_on(&cable.near, "10.77.0.1:0");
+    let mut metrics = Metrics::on(&cable.near, &server);
+    let _clients = ["ws", "sse"].map(|by| subscribers(&cable.far, &server, by));
+    let publisher = publisher(&cable.near, &server);
+    let publishers = metrics.scrape().number("crore_connections") - 2 * CLIENTS;
+    assert!(publishers > 0);
+    cable.pull();
+    let scrape = metrics.wait_for("crore_connections", |count| count == publishers);
+    assert_eq!(scrape.number("crore_subscriptions"), 0);
+    assert_eq!(ended(&scrape, "ping_timeout"), CLIENTS);
+    assert_eq!(ended(&scrape, "unacknowledged"), CLIENTS);
+    metrics.wait_for("crore_pinned_bytes", |bytes| bytes == 0);
+    publisher.ask_to_end();
+    let total = publisher.end_within(Duration::from_secs(20));
+    assert_eq!(total.number(&["disconnects"]), 0, "{:?}", total.figures);
+}
+
+/// Their kernels go on acknowledging: a WebSocket client answers no ping, an event stream takes no more messages. When
+/// the processes go on they come back.
+#[test]
+fn processes_that_stand_still_are_noticed_and_come_back() {
+    let host = Host::new();
+    let (_place, server) = server_on(&host, "127.0.0.1:0");
+    let mut metrics = Metrics::on(&host, &server);
+    let mut clients = ["ws", "sse"].map(|by| subscribers(&host, &server, by));
+    let _publisher = publisher(&host, &server);
+    let publishers = metrics.scrape().number("crore_connections") - 2 * CLIENTS;
+    clients.iter().for_each(|bench| bench.signal("STOP"));
+    let scrape = metrics.wait_for("crore_connections", |count| count == publishers);
+    assert_eq!(scrape.number("crore_subscriptions"), 0);
+    assert_eq!(ended(&scrape, "ping_timeout"), CLIENTS);
+    assert_eq!(ended(&scrape, "unacknowledged"), CLIENTS);
+    clients.iter().for_each(|bench| bench.signal("CONT"));
+    clients.iter_mut().for_each(wait_until_live);
+    metrics.wait_for("crore_connections", |count| {
+        count == publishers + 2 * CLIENTS
+    });
+}
