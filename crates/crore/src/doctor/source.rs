@@ -40,6 +40,7 @@ const FILES: &[&str] = &[
     "/proc/sys/net/ipv4/tcp_max_syn_backlog",
     "/proc/sys/net/ipv4/tcp_syncookies",
     "/proc/sys/net/ipv4/tcp_migrate_req",
+    "/proc/sys/net/ipv4/tcp_ehash_entries",
     "/proc/sys/net/ipv4/tcp_max_tw_buckets",
     "/proc/sys/net/ipv4/tcp_tw_reuse",
     "/proc/sys/net/ipv4/ip_local_port_range",

@@ -1,7 +1,7 @@
 //! The judgement over captured machines. `small_virtual_machine` was captured with `--capture`; the other two were written
 //! after it, with what containers and large servers have otherwise.
 
-use super::finding::Verdict;
+use super::finding::{Finding, Verdict};
 use super::judge::Judgement;
 use super::machine::Machine;
 use super::source::Captured;
@@ -49,6 +49,22 @@ fn a_small_virtual_machine_for_a_million() {
         When everything above has been done: 1,000,000; the first wall is then net.ipv4.tcp_mem.
         ",
     );
+}
+
+#[test]
+fn the_kernels_table_of_connections_is_small() {
+    let entries = |entries: i32| {
+        let file = format!("=== /proc/sys/net/ipv4/tcp_ehash_entries\n{entries}\n");
+        let judgement = judge(&format!("{file}{SMALL_VIRTUAL_MACHINE}"), Some(1_000_000));
+        let named = |finding: &&Finding| finding.name == "net.ipv4.tcp_ehash_entries";
+        let finding = judgement.findings.iter().find(named).unwrap();
+        (finding.verdict, finding.advice.join(" "))
+    };
+    let (verdict, advice) = entries(262_144);
+    assert_eq!(verdict, Verdict::Limits);
+    assert!(advice.contains("`thash_entries=1048576`"), "{advice}");
+    assert_eq!(entries(-262_144).0, Verdict::Limits); // shared with the first namespace
+    assert_eq!(entries(524_288), (Verdict::Ok, String::new()));
 }
 
 #[test]

@@ -8,6 +8,8 @@ use super::walls::Wish;
 const BACKLOG: u64 = 4_096;
 /// `listen.socket_send_bytes`.
 const SOCKET_SEND_BYTES: u64 = 32 << 10;
+/// As many connections in each place of the kernel's table do not matter.
+const ESTABLISHED_PER_PLACE: u64 = 2;
 /// What a node needs, and what hands connections over when a listener closes.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 const KERNEL_MIGRATES: (u32, u32) = (5, 14);
@@ -23,6 +25,7 @@ pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
         half_open(machine),
         cookies(machine),
         packets(machine, wish),
+        established(machine, wish),
         receive_buffers(machine),
         send_buffers(machine),
         migration(machine),
@@ -151,6 +154,33 @@ fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
         1_000
     };
     at_least(machine, "net.core.netdev_max_backlog", least, meaning)
+}
+
+/// The table in which the kernel finds the socket of each packet is made when the machine starts.
+fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
+    let text = machine.text("/proc/sys/net/ipv4/tcp_ehash_entries")?.trim();
+    // A minus sign: the table of the first namespace, shared.
+    let entries: u64 = text.trim_start_matches('-').parse().ok()?;
+    let finding = Finding::ok(
+        "net.ipv4.tcp_ehash_entries",
+        count(entries),
+        "places of the table in which the kernel finds the connection of each packet; beyond two for each, it goes along chains",
+    );
+    let places = wish.connections.next_power_of_two();
+    Some(match wish.connections > ESTABLISHED_PER_PLACE * entries {
+        true => finding
+            .but(
+                Verdict::Limits,
+                format!("start the machine with the kernel parameter `thash_entries={places}` (8 bytes each)"),
+            )
+            .but(
+                Verdict::Limits,
+                format!(
+                    "or start the node in a network namespace made after `sysctl -w net.ipv4.tcp_child_ehash_entries={places}` (Linux 6.1)"
+                ),
+            ),
+        false => finding,
+    })
 }
 
 fn receive_buffers(machine: &Machine) -> Option<Finding> {
