@@ -49,6 +49,7 @@ mod subscribe;
 mod topics;
 mod window;
 
+pub use partitions::segments_max;
 pub use statistics::{HomeRefusals, HomeStatistics};
 pub use window::FoundWindow;
 

@@ -6,7 +6,7 @@ mod harness;
 
 use std::io::{ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Once, mpsc};
 use std::thread;
@@ -86,6 +86,34 @@ fn threads_hold_together_more_than_one_table_could() {
         (total.accepted, total.refused, total.accept_errors.total()),
         (600, 0, 0)
     );
+}
+
+/// The caller opens descriptors of its own later on, as a log does with each segment: connections leave it what it asked for.
+#[test]
+fn descriptors_are_left_to_the_caller() {
+    limit_tables();
+    thread::spawn(|| {
+        unshare_table(&[]).expect("a table of its own");
+        const RESERVED: u32 = 100;
+        let options = || KernelOptions {
+            table_reserved: RESERVED,
+            ..KernelOptions::default()
+        };
+        let servers = Servers::start(1, |_| options(), |_| true);
+        let mut client = Side::with(options(), Handover::alone());
+        let count = client.net.connections_max();
+        let keys: Vec<_> = (0..count)
+            .map(|_| client.connect(servers.address))
+            .collect();
+        echo_all(&mut client, &keys);
+        let own: Vec<_> = (0..RESERVED)
+            .map_while(|_| std::io::stdin().as_fd().try_clone_to_owned().ok())
+            .collect();
+        assert_eq!(own.len(), RESERVED as usize);
+        servers.stop();
+    })
+    .join()
+    .expect("all were had");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::edge::EdgeStatistics;
-use broker::home::{Home, HomeStatistics};
+use broker::home::{Home, HomeStatistics, segments_max};
 use broker::now::Now;
 use broker::settings::{Durability, LogSettings, Settings};
 use net::kernel::{
@@ -492,7 +492,7 @@ impl ThreadParts {
             is_private = false;
             table_refused = Some(format!("{refused:?}").to_lowercase());
         }
-        let opened = open_kernel(&shared, is_private, waker, handover, &listen);
+        let opened = open_kernel(&shared, id, is_private, waker, handover, &listen);
         let (kernel, addresses) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -625,13 +625,20 @@ fn restored_home(
 
 fn open_kernel(
     shared: &Shared,
+    id: u16,
     is_private: bool,
     waker: Arc<Waker>,
     handover: Handover,
     listen: &[SocketAddr],
 ) -> Result<(Kernel, Vec<SocketAddr>), StartError> {
     let threads_count = u32::from(shared.settings.edges_count);
+    // Each segment of the thread's home is a descriptor (`MemfdMemory`), and has to be had when connections fill the table.
+    let segments_max = match id < shared.settings.homes_count {
+        true => segments_max(&shared.settings, id),
+        false => 0,
+    };
     let options = KernelOptions {
+        table_reserved: u32::try_from(segments_max).unwrap_or(u32::MAX),
         connections_max: shared
             .settings
             .limits

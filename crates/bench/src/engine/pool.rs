@@ -264,11 +264,14 @@ impl<P: Protocol> Pool<P> {
         if let Some(at) = self.worker.absences.next(self.now_ns) {
             until = until.min(at);
         }
-        if self.next_place < self.wanted && self.connecting < CONNECTING_MAX {
-            until = until.min(self.worker.connect_pace.due_ns());
-        }
-        if let Some(Reverse((at, _))) = self.retries.peek() {
-            until = until.min(*at);
+        // With as many under way as may be, none is begun before one of them ends, however long ago it was due.
+        if self.connecting < CONNECTING_MAX {
+            if self.next_place < self.wanted {
+                until = until.min(self.worker.connect_pace.due_ns());
+            }
+            if let Some(Reverse((at, _))) = self.retries.peek() {
+                until = until.min(*at);
+            }
         }
         if let Some(at) = self.worker.protocol.wake_ns() {
             until = until.min(at);

@@ -5,6 +5,7 @@
 //!
 //! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps neither evicts nor keeps anything.
 
+use super::publish::SEGMENT_AGE_PART;
 use super::staging::Staging;
 use crate::mail::PartitionId;
 use crate::now::Now;
@@ -122,18 +123,14 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
         let ids = log.first_partition..log.first_partition + log.partitions_count;
         let own: Vec<PartitionId> = ids.filter(|id| settings.home_of(*id) == home).collect();
         let share = share_of(log, first, own.len() as u32);
-        let segment_bytes_max = match log.durability {
-            Durability::Memory => share.bytes_max / 4,
-            Durability::Disk => CACHE_SEGMENT_BYTES_MAX.min(share.bytes_max / 4),
-        };
-        let segment_bytes = u64::from(log.segment_bytes).min(segment_bytes_max) as usize;
+        let segment_bytes = segment_bytes(log, &share);
         partitions.extend(own.into_iter().map(|id| HomePartition {
             id,
             epoch: log.epoch,
             share: shares.len(),
             log: Partition::new(
                 log::Settings {
-                    segment_bytes,
+                    segment_bytes: segment_bytes as usize,
                     partition: id - log.first_partition,
                     epoch: log.epoch,
                 },
@@ -150,6 +147,27 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
         shares.push(share);
     }
     (partitions, shares)
+}
+
+/// How many segments a home has in memory at most, as long as no record is larger than a segment. In a [`log::Memory`] of
+/// the kernel each is a descriptor.
+pub fn segments_max(settings: &Settings, home: u16) -> u64 {
+    let (partitions, shares) = partitions_of(settings, home);
+    let of_share = |(log, share): (&LogSettings, &Share)| {
+        // A record that does not fit leaves up to half of a segment empty.
+        2 * share.bytes_max / segment_bytes(log, share).max(1)
+    };
+    let by_bytes: u64 = settings.logs.iter().zip(&shares).map(of_share).sum();
+    // Of a quiet partition by age: one in each part of it, and two that are cut off.
+    by_bytes + partitions.len() as u64 * (SEGMENT_AGE_PART + 2)
+}
+
+fn segment_bytes(log: &LogSettings, share: &Share) -> u64 {
+    let max = match log.durability {
+        Durability::Memory => share.bytes_max / 4,
+        Durability::Disk => CACHE_SEGMENT_BYTES_MAX.min(share.bytes_max / 4),
+    };
+    u64::from(log.segment_bytes).min(max)
 }
 
 fn share_of(log: &LogSettings, first: u32, count: u32) -> Share {

@@ -18,7 +18,7 @@ use stdx::chunk::Slice;
 use wire::native::Attributes;
 
 /// A segment is closed when it has grown so old, as a part of the log's age, so that quiet partitions expire in time.
-const SEGMENT_AGE_PART: u64 = 8;
+pub(super) const SEGMENT_AGE_PART: u64 = 8;
 
 /// What has been appended.
 pub(super) struct Placed {

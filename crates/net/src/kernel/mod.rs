@@ -62,14 +62,17 @@ const LISTENERS_MAX: usize = 0x100;
 /// How one thread's [`Kernel`] behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelOptions {
-    /// Connections of this thread at most. What its table's limit minus [`RESERVE`] and `registered_max` allow
-    /// together caps it.
+    /// Connections of this thread at most. What its table's limit minus [`RESERVE`] and `table_reserved`, and
+    /// `registered_max`, allow together caps it.
     pub connections_max: u32,
     /// Of these so many in the descriptor table at most.
     pub table_connections_max: u32,
     /// Connections beside the table at most, held by io_uring instances (Linux 6.8); where that is not
     /// to be had there are none. Each read and write of such a connection costs a little more.
     pub registered_max: u32,
+    /// Descriptors of this thread's table that are left to the caller, for what it opens later; at most half of those
+    /// that are free.
+    pub table_reserved: u32,
     /// Threads that share this thread's descriptor table, itself included: 1 for a private table.
     pub table_threads_count: u32,
     /// Sockets that one poll reports on at most.
@@ -90,6 +93,7 @@ impl Default for KernelOptions {
             connections_max: SLOTS_MAX,
             table_connections_max: SLOTS_MAX,
             registered_max: 0,
+            table_reserved: 0,
             table_threads_count: 1,
             poll_sockets_max: 512,
             accept_batch_max: 64,
@@ -586,7 +590,9 @@ fn table_room(options: &KernelOptions) -> u32 {
         .min(SLOTS_MAX);
     // What is open now has small numbers: nothing is looked for far above.
     let free = limit.saturating_sub(tables::open_count(limit.min(4096)));
-    (free / options.table_threads_count.max(1)).saturating_sub(RESERVE)
+    let share = free / options.table_threads_count.max(1);
+    let reserved = options.table_reserved.min(share / 2);
+    (share - reserved).saturating_sub(RESERVE)
 }
 
 fn kind(error: Errno) -> io::ErrorKind {
