@@ -30,6 +30,7 @@ mod protocol;
 mod publishers;
 mod receivers;
 mod route;
+mod shortage;
 mod sockets;
 mod streams;
 mod subscriptions;

@@ -116,7 +116,8 @@ impl Plan {
     }
 }
 
-fn ephemeral_ports() -> u64 {
+/// Source ports that the kernel chooses from for each target.
+pub(super) fn ephemeral_ports() -> u64 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
     let parsed = range.and_then(|text| {
         let mut bounds = text.split_ascii_whitespace().map(str::parse::<u64>);

@@ -6,14 +6,16 @@
 //! Invariants: an idle connection owns its [`Slot`] (32 bytes), four bytes of index, and whatever the protocol keeps, and
 //! no buffer; one receive buffer per thread; a turn does a bounded amount of work; counters leave ten times a second.
 
+mod connecting;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{ErrorKind, IoSlice};
+use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, unshare_table};
+use net::kernel::{Handover, Kernel, KernelOptions, Waker, unshare_table};
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 use tls::Tls;
@@ -21,6 +23,7 @@ use tls::Tls;
 use super::absences::Absences;
 use super::protocol::{Outgoing, Protocol, Turn};
 use super::route::Routes;
+use super::shortage::Bounds;
 use super::tally::Tally;
 use super::wish::Wish;
 use crate::pacing::Pace;
@@ -28,15 +31,9 @@ use crate::payload::Clock;
 use crate::source::Sources;
 
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// Connects begun in one turn.
-const TURN_CONNECTS_MAX: usize = 256;
 /// Connects of one worker that are not through their handshake yet.
 const CONNECTING_MAX: u32 = 2_000;
-/// Sources tried before a connect counts as failed.
-const SOURCES_TRIED_MAX: usize = 64;
 const HAND_OVER_NS: u64 = 100_000_000;
-const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
-const RETRY_NS: u64 = 100_000_000;
 /// Pauses between attempts are random, below a bound that doubles up to this one.
 pub(super) const RETRY_NS_MAX: u64 = 10_000_000_000;
 
@@ -143,6 +140,9 @@ struct Pool<P> {
     places: Vec<u32>,
     /// Next attempts after losses, by time.
     retries: BinaryHeap<Reverse<(u64, u32)>>,
+    /// A connect could not even begin: none before this time.
+    rest_until_ns: u64,
+    bounds: Bounds,
     /// Connects under way, in order of their begin, to find those that never end.
     handshakes: std::collections::VecDeque<(u64, u32)>,
     connecting: u32,
@@ -168,6 +168,8 @@ impl<P: Protocol> Pool<P> {
             slots: Vec::with_capacity(worker.clients_max as usize),
             places: Vec::new(),
             retries: BinaryHeap::new(),
+            rest_until_ns: 0,
+            bounds: Bounds::read(),
             handshakes: std::collections::VecDeque::new(),
             connecting: 0,
             next_place: 0,
@@ -266,12 +268,14 @@ impl<P: Protocol> Pool<P> {
         }
         // With as many under way as may be, none is begun before one of them ends, however long ago it was due.
         if self.connecting < CONNECTING_MAX {
+            let mut due = u64::MAX;
             if self.next_place < self.wanted {
-                until = until.min(self.worker.connect_pace.due_ns());
+                due = self.worker.connect_pace.due_ns();
             }
             if let Some(Reverse((at, _))) = self.retries.peek() {
-                until = until.min(*at);
+                due = due.min(*at);
             }
+            until = until.min(due.max(self.rest_until_ns));
         }
         if let Some(at) = self.worker.protocol.wake_ns() {
             until = until.min(at);
@@ -484,123 +488,6 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Begins the connects whose time has come.
-    fn connect_due(&mut self) {
-        let mut begun = 0;
-        while begun < TURN_CONNECTS_MAX && self.connecting < CONNECTING_MAX {
-            if let Some(Reverse((at, place))) = self.retries.peek().copied()
-                && at <= self.now_ns
-            {
-                self.retries.pop();
-                if self.slots[place as usize].phase == Phase::Idle {
-                    self.connect(place, at);
-                    begun += 1;
-                }
-                continue;
-            }
-            if self.next_place >= self.wanted {
-                return;
-            }
-            let Some((_, at)) = self.worker.connect_pace.take(self.now_ns) else {
-                return;
-            };
-            // As fast as it goes: a connect is meant to begin when it can.
-            let at = if self.worker.connect_pace.is_paced() {
-                at
-            } else {
-                self.now_ns
-            };
-            let place = self.next_place;
-            self.next_place += 1;
-            if place as usize == self.slots.len() {
-                self.slots.push(Slot {
-                    conn: Conn {
-                        index: 0,
-                        generation: 0,
-                    },
-                    tail: None,
-                    since_ns: at,
-                    phase: Phase::Idle,
-                    attempts: 0,
-                    is_readable: false,
-                });
-            }
-            self.slots[place as usize].phase = Phase::Idle;
-            self.connect(place, at);
-            begun += 1;
-        }
-    }
-
-    fn start_tls(&mut self, conn: Conn, name: &str) -> Result<(), String> {
-        let client = self.worker.tls.as_ref();
-        let client =
-            client.ok_or("TLS: give --ca, --insecure, or an address with TLS at the start")?;
-        let started = self.net.start(conn, client, name);
-        started.map_err(|error| format!("TLS: {error}"))
-    }
-
-    fn connect(&mut self, place: u32, intended_ns: u64) {
-        let routes = Arc::clone(&self.routes);
-        let route = routes.of(self.worker.client(place));
-        let mut options = ConnectOptions {
-            socket_receive_bytes: self.worker.absences.receive_bytes,
-            ..ConnectOptions::default()
-        };
-        for _ in 0..SOURCES_TRIED_MAX {
-            options.local = self.worker.sources.take();
-            match self.net.net_mut().connect(route.address, &options) {
-                Ok(conn) => {
-                    let index = conn.index as usize;
-                    if index >= self.places.len() {
-                        self.places.resize(index + 1, u32::MAX);
-                    }
-                    self.places[index] = place;
-                    let slot = &mut self.slots[place as usize];
-                    slot.conn = conn;
-                    slot.since_ns = intended_ns;
-                    slot.phase = Phase::Connecting;
-                    self.connecting += 1;
-                    self.handshakes.push_back((self.now_ns, place));
-                    if let Some(name) = &route.tls_name
-                        && let Err(why) = self.start_tls(conn, name)
-                    {
-                        self.fail(place, why);
-                    }
-                    return;
-                }
-                Err(error)
-                    if options.local.is_some()
-                        && matches!(
-                            error.kind(),
-                            ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable
-                        ) =>
-                {
-                    self.worker.sources.note_refused();
-                    self.tally.trouble = Some(format!("source address: {error}"));
-                }
-                Err(error) => {
-                    self.tally.trouble = Some(error.to_string());
-                    break;
-                }
-            }
-        }
-        self.tally.connects_failed += 1;
-        self.retry_later(place);
-    }
-
-    fn drop_stuck_handshakes(&mut self) {
-        while let Some((begun_ns, place)) = self.handshakes.front().copied() {
-            let slot = &self.slots[place as usize];
-            if matches!(slot.phase, Phase::Connecting | Phase::Handshaking) {
-                if self.now_ns < begun_ns.max(slot.since_ns) + HANDSHAKE_TIMEOUT_NS {
-                    return;
-                }
-                self.fail(place, "the handshake took too long".to_owned());
-            }
-            self.handshakes.pop_front();
-        }
-    }
-
     /// Removes clients that the owner does not want any more; new ones are connected when their time has come.
     fn follow_wish(&mut self) {
         let Some(wish) = self.worker.shared.wish.take() else {
@@ -675,16 +562,6 @@ impl<P: Protocol> Pool<P> {
             self.outgoing.backlog_bytes -= bytes.len();
         }
         self.call(Some(place), |protocol, turn| protocol.lost(place, turn));
-    }
-
-    fn retry_later(&mut self, place: u32) {
-        let slot = &mut self.slots[place as usize];
-        let bound = (RETRY_NS << slot.attempts.min(8)).min(self.worker.retry_ns_max);
-        slot.attempts = slot.attempts.saturating_add(1);
-        self.retries.push(Reverse((
-            self.now_ns + self.random.between(0, bound),
-            place,
-        )));
     }
 
     fn hand_over(&mut self) {
