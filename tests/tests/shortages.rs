@@ -41,6 +41,8 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
         let mut metrics = Metrics::of(&server.operators);
         let mut inside = Raw::connect(&server.clients);
         assert_served(&mut inside);
+        // Both connections have been taken, or they would wait with the others.
+        metrics.scrape();
         server.process.limit_descriptors(Some(8));
         let mut waiting: Vec<Raw> = (0..20).map(|_| Raw::connect(&server.clients)).collect();
         let line = logged(&mut server.process, "warn", "a descriptor table is full");
@@ -64,13 +66,66 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
     }
 }
 
+/// The machine's own shortages cannot be made without hurting others on it, so the kernel's answers are put in its mouth: to
+/// the first forty accepts of each thread, which is two seconds of one that rests between them.
+#[test]
+fn what_the_machine_lacks_has_a_name_and_passes() {
+    for (error, begins, limit, ends) in [
+        (
+            "ENFILE",
+            "the machine has no more open files",
+            "(fs.file-max)",
+            "wait for open files of the machine no more",
+        ),
+        (
+            "ENOBUFS",
+            "the system has no memory for them",
+            "memory: ",
+            "lack no memory any more",
+        ),
+        (
+            "ENOMEM",
+            "the system has no memory for them",
+            "memory: ",
+            "lack no memory any more",
+        ),
+    ] {
+        let inject = format!("inject=accept4:error={error}:when=1..40");
+        let mut place = Place::new("127.0.0.1:0");
+        place.configure("[node]\nio_threads = 1\n");
+        let traced = place.launch_by(&[
+            "strace",
+            "-D",
+            "-f",
+            "--seccomp-bpf",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            "trace=accept4",
+            "-e",
+            &inject,
+        ]);
+        let mut server = place.started(traced);
+        let mut waiting: Vec<Raw> = (0..5).map(|_| Raw::connect(&server.clients)).collect();
+        let line = logged(&mut server.process, "warn", begins);
+        assert!(line.contains(limit), "{line}");
+        let (began, cpu) = (Instant::now(), server.process.cpu_time());
+        waiting.iter_mut().for_each(assert_served);
+        let (elapsed, cpu) = (began.elapsed(), server.process.cpu_time() - cpu);
+        assert!(cpu * 4 < elapsed, "{cpu:?} of {elapsed:?} is a busy loop");
+        let line = logged(&mut server.process, "info", ends);
+        assert!(line.contains("count=40"), "{line}");
+    }
+}
+
 /// A small limit from the beginning, and nothing beside the tables: two threads share what there is, so that nobody is
 /// refused while either has room, and then everybody is told.
 #[test]
 fn a_full_node_refuses_by_name_and_lets_others_in_when_some_leave() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure("[node]\nio_threads = 2\nprivate_tables = false\nregistered_sockets = false\n");
-    let limited = place.launch_by(&["sh", "-c", "ulimit -n 220 && exec \"$0\" \"$@\""]);
+    let limited = place.launch_by(&["sh", "-c", "ulimit -n 360 && exec \"$0\" \"$@\""]);
     let mut server = place.started(limited);
     let mut metrics = Metrics::of(&server.operators);
     let room = metrics.scrape().number("crore_connections_max");

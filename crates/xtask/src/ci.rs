@@ -87,6 +87,11 @@ const STEPS: &[Step] = &[
         "hostile and broken clients against the binary",
         steps::abuse,
     ),
+    slow(
+        "tcp-memory",
+        "the machine's memory for TCP is used up, for all on it (needs root)",
+        steps::tcp_memory,
+    ),
 ];
 
 /// Runs the selected steps and prints the summary. True: all passed.

@@ -22,9 +22,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
     ("dpkg-deb", "dpkg"),
+    ("ip", "iproute2"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("python3", "python3"),
+    ("strace", "strace"),
     ("valgrind", "valgrind"),
 ];
 

@@ -222,6 +222,10 @@ pub fn abuse(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "abuse", &[])
 }
 
+pub fn tcp_memory(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "tcp_memory", &[])
+}
+
 /// A runner of its own against the built binary; cargo has nothing to build where that is up to date.
 fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<Tally> {
     build(workspace)?;

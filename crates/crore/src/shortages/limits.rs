@@ -74,17 +74,22 @@ impl Limits {
             Shortage::TcpMemory => {
                 let page = rustix::param::page_size() as u64;
                 let pages = tcp_pages(&self.sockstat.read(), &self.tcp_mem.read());
-                let text = match pages {
+                match pages {
                     Some((used, max)) => {
+                        // Groups of processes have limits of their own, and theirs may have been the one.
+                        let or = if used < max / 4 * 3 {
+                            ", or of a group"
+                        } else {
+                            ""
+                        };
                         format!(
-                            "TCP memory: {} of {}",
+                            "TCP memory: {} of {} (net.ipv4.tcp_mem{or})",
                             bytes(used * page),
                             bytes(max * page)
                         )
                     }
-                    None => "TCP memory".into(),
-                };
-                text + " (net.ipv4.tcp_mem)"
+                    None => "TCP memory (net.ipv4.tcp_mem)".into(),
+                }
             }
         }
     }
