@@ -112,7 +112,7 @@ pub struct Edge {
     resumed: Vec<Key>,
     /// Ran out of their share of a turn; they go on in the next, after those that had waited.
     spent: Vec<Key>,
-    pub(crate) states: Slab<Box<State>>,
+    pub(crate) states: Slab<State>,
     subscriptions: Slab<subscriptions::Subscription>,
     generation: u32,
     large: large::Large,
@@ -512,23 +512,21 @@ impl Edge {
 
     /// The session's state, when its protocol keeps one.
     pub(crate) fn state(&mut self, index: u32) -> Option<&mut State> {
-        self.states
-            .get_mut(self.slots[index].state)
-            .map(|state| &mut **state)
+        self.states.get_mut(self.slots[index].state)
     }
 
     /// Gives the session a state, in place of any it had.
     pub(crate) fn set_state(&mut self, index: u32, state: State) {
         match self.states.get_mut(self.slots[index].state) {
-            Some(place) => **place = state,
-            None => self.slots[index].state = self.states.insert(Box::new(state)),
+            Some(place) => *place = state,
+            None => self.slots[index].state = self.states.insert(state),
         }
     }
 
     /// Takes the session's state away.
     pub(crate) fn take_state(&mut self, index: u32) -> Option<State> {
         let handle = std::mem::replace(&mut self.slots[index].state, NONE);
-        self.states.remove(handle).map(|state| *state)
+        self.states.remove(handle)
     }
 
     /// The number by which the node knows the connection.

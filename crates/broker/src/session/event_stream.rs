@@ -20,7 +20,7 @@ use wire::http::{ResponseWriter, Target};
 use wire::native::ErrorCode;
 /// A stream in envelopes.
 pub(crate) struct Events {
-    topics: Vec<StreamTopic>,
+    topics: Box<[StreamTopic]>,
     pub(super) cursor: StreamCursor,
 }
 
@@ -119,7 +119,13 @@ impl Edge {
             .iter()
             .map(|topic| (topic.name.clone(), topic.is_filter))
             .collect();
-        self.set_state(index, State::Events(Events { topics, cursor }));
+        self.set_state(
+            index,
+            State::Events(Box::new(Events {
+                topics: topics.into(),
+                cursor,
+            })),
+        );
         // All filters of a stream have one cursor; it is asked for with the first of them.
         let mut since = match &returned {
             None => Vec::new(),
@@ -192,22 +198,14 @@ impl Edge {
 
     /// The composite cursor, once it can be told for every topic.
     pub(super) fn stream_cursor(&self, index: u32) -> Option<String> {
-        match self
-            .states
-            .get(self.slots[index].state)
-            .map(|state| &**state)
-        {
+        match self.states.get(self.slots[index].state) {
             Some(State::Events(events)) => events.cursor.text(),
             _ => None,
         }
     }
 
     pub(super) fn stream_topic(&self, index: u32, number: u32) -> Option<Box<str>> {
-        match self
-            .states
-            .get(self.slots[index].state)
-            .map(|state| &**state)
-        {
+        match self.states.get(self.slots[index].state) {
             Some(State::Events(events)) => events
                 .topics
                 .get(number as usize)

@@ -294,7 +294,7 @@ impl Edge {
         if body.decoder.is_end() {
             self.body_complete(index, body);
         } else {
-            self.set_state(index, State::Body(body));
+            self.set_state(index, State::Body(Box::new(body)));
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl Edge {
                 if body.decoder.is_end()
                     && let Some(State::Body(body)) = self.take_state(index)
                 {
-                    self.body_complete(index, body);
+                    self.body_complete(index, *body);
                 }
                 Progress::Consumed(consumed)
             }
@@ -322,7 +322,7 @@ impl Edge {
                 consumed,
             }) => {
                 if let Some(State::Body(body)) = self.take_state(index) {
-                    self.body_complete(index, body);
+                    self.body_complete(index, *body);
                 }
                 Progress::Consumed(consumed)
             }
@@ -411,10 +411,10 @@ impl Edge {
         self.request(self.settings.home_of(partition), request);
         self.set_state(
             index,
-            State::History(HistoryWait {
+            State::History(Box::new(HistoryWait {
                 topic,
                 answer: answer.clone(),
-            }),
+            })),
         );
         self.slots[index].set(flag::PAUSED);
         Ok(())

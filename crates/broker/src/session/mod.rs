@@ -28,15 +28,15 @@ pub(crate) enum State {
     /// A fragmented WebSocket message is open.
     Assembly(wire::websocket::message::Assembler, Vec<u8>),
     /// An HTTP request's body is on its way.
-    Body(http::Body),
+    Body(Box<http::Body>),
     /// Publications of an HTTP request wait for their acknowledgements.
-    Publishing(publish::Publishing),
+    Publishing(Box<publish::Publishing>),
     /// An HTTP request waits for a page of history.
-    History(http::HistoryWait),
+    History(Box<http::HistoryWait>),
     /// A long poll.
-    Poll(poll::Poll),
+    Poll(Box<poll::Poll>),
     /// An event stream of several topics.
-    Events(event_stream::Events),
+    Events(Box<event_stream::Events>),
 }
 
 impl State {

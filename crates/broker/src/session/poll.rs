@@ -60,7 +60,7 @@ impl Edge {
         poll.subscription = Some(self.subscription_key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;
         self.polls.insert((poll.deadline_ms, index));
-        self.set_state(index, State::Poll(poll));
+        self.set_state(index, State::Poll(Box::new(poll)));
     }
 
     pub(super) fn poll_subscribed(&mut self, index: u32, _subscription: u32, grant: &Grant) {
@@ -184,7 +184,7 @@ impl Edge {
 
     pub(super) fn is_poll(&self, index: u32) -> bool {
         let state = self.states.get(self.slots[index].state);
-        matches!(state.map(|state| &**state), Some(State::Poll(_)))
+        matches!(state, Some(State::Poll(_)))
     }
 
     fn take_poll(&mut self, index: u32) -> Option<Poll> {
@@ -195,7 +195,7 @@ impl Edge {
             return None;
         };
         self.polls.remove(&(poll.deadline_ms, index));
-        Some(poll)
+        Some(*poll)
     }
 
     /// The connection of a poll has gone.

@@ -172,12 +172,12 @@ impl Edge {
         let waiting = results.len();
         self.set_state(
             index,
-            State::Publishing(Publishing {
+            State::Publishing(Box::new(Publishing {
                 answer: answer.clone(),
                 results,
                 waiting,
                 single,
-            }),
+            })),
         );
         Ok(())
     }
