@@ -12,4 +12,3 @@ pub mod names;
 pub mod pages;
 pub mod prng;
 pub mod slab;
-pub mod wheel;

@@ -1,13 +1,15 @@
 //! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in steps ([`super::sweep`]); fast ones
-//! (handshakes) wait in a timer wheel and only while they are pending. Long polls mostly end before their deadline, and a
+//! (handshakes) all take equally long, so they wait in the order in which they were set. Long polls mostly end before their deadline, and a
 //! client may begin the next at once: theirs lie in an ordered set, from which they are taken.
 //!
 //! Invariants: a sweep looks at every connection within two of its rounds and at a bounded share of them in each turn; a
-//! deadline of the wheel that finds its connection gone or moved on does nothing.
+//! deadline of a handshake that finds its connection gone or moved on does nothing.
 
 use super::Edge;
 use super::slots::{NONE, Protocol, Slot, flag};
+use std::collections::VecDeque;
 use stdx::key::Key;
+use stdx::memory::vector_bytes;
 use wire::native::CloseCode;
 
 /// What a fast deadline is for.
@@ -19,12 +21,48 @@ pub(crate) enum Deadline {
     Hello(Key),
 }
 
+/// Deadlines of handshakes, the first one first. None is taken out before it comes: its connection tells then.
+#[derive(Default)]
+pub(crate) struct Handshakes {
+    /// With the low half of the monotonic clock's milliseconds: each entry is there for ten seconds for every connection that
+    /// comes.
+    pending: VecDeque<(u32, Deadline)>,
+}
+
+impl Handshakes {
+    /// `at_ms` is not before any that was set.
+    fn set(&mut self, at_ms: u64, deadline: Deadline) {
+        self.pending.push_back((at_ms as u32, deadline));
+    }
+
+    /// When the first one comes.
+    fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        let (at_ms, _) = self.pending.front()?;
+        let ahead_ms = at_ms.wrapping_sub(now_ms as u32) as i32;
+        Some(now_ms.saturating_add_signed(ahead_ms.into()))
+    }
+
+    fn take_due(&mut self, now_ms: u64) -> Option<Deadline> {
+        if self.next_ms(now_ms)? > now_ms {
+            return None;
+        }
+        let (_, deadline) = self.pending.pop_front()?;
+        if self.pending.is_empty() {
+            // What a storm needed goes back.
+            self.pending = VecDeque::new();
+        }
+        Some(deadline)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        vector_bytes::<(u32, Deadline)>(self.pending.capacity())
+    }
+}
+
 impl Edge {
     /// Deals with the deadlines that have come. Call it once a turn.
     pub(crate) fn expire(&mut self) {
-        let mut expired = std::mem::take(&mut self.expired);
-        self.wheel.expire(self.now.monotonic_ms, &mut expired);
-        for deadline in expired.drain(..) {
+        while let Some(deadline) = self.handshakes.take_due(self.now.monotonic_ms) {
             let (key, is_due): (_, fn(&Slot) -> bool) = match deadline {
                 Deadline::Head(key) => (key, |slot| slot.is(flag::STARTING)),
                 Deadline::Hello(key) => (key, |slot| {
@@ -42,7 +80,6 @@ impl Edge {
                 self.handshake_timed_out(key.index);
             }
         }
-        self.expired = expired;
         while let Some(&(deadline_ms, index)) = self.polls.first()
             && deadline_ms <= self.now.monotonic_ms
         {
@@ -67,8 +104,8 @@ impl Edge {
     /// Sets the time for the next part of a handshake.
     pub(crate) fn expect(&mut self, deadline: Deadline) {
         let after_ms = u64::from(self.settings.limits.handshake_timeout_ms);
-        self.wheel
-            .insert(self.now.monotonic_ms + after_ms, deadline);
+        self.handshakes
+            .set(self.now.monotonic_ms + after_ms, deadline);
     }
 
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
@@ -77,7 +114,8 @@ impl Edge {
         let sweep = (self.slots.count() > 0).then(|| self.sweep.next_ms(places));
         let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
         let positions = self.positions.next_step_ms();
-        [self.wheel.next_deadline(), poll, sweep, positions]
+        let handshake = self.handshakes.next_ms(self.now.monotonic_ms);
+        [handshake, poll, sweep, positions]
             .into_iter()
             .flatten()
             .min()

@@ -1,9 +1,8 @@
 //! What an edge's memory is made of. A look at each structure, none at each connection.
 
+use super::Edge;
 use super::behind::Opening;
-use super::{Deadline, Edge};
 use crate::mail::Request;
-use crate::session::State;
 use stdx::key::Key;
 use stdx::memory::{Component, Components, tree_bytes, vector_bytes};
 
@@ -58,7 +57,7 @@ impl Edge {
         self.inputs.memory_bytes()
             + self.kept_bytes as usize
             + self.states.memory_bytes()
-            + self.states.len() * size_of::<State>()
+            + self.states_bytes
     }
 
     fn work_bytes(&self) -> usize {
@@ -68,8 +67,7 @@ impl Edge {
             + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
             + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
-            + vector_bytes::<Deadline>(self.expired.capacity())
-            + self.wheel.memory_bytes()
+            + self.handshakes.memory_bytes()
             + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())
             + self.scratch.capacity()
             + self.attributes.capacity()

@@ -35,6 +35,7 @@ pub(crate) use behind::Beginning;
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
 pub(crate) use liveness::Deadline;
+use liveness::Handshakes;
 pub(crate) use policies::{LeftOut, Wish};
 pub(crate) use slots::{NONE, Protocol, flag};
 pub(crate) use subscriptions::{Grant, Page};
@@ -53,7 +54,6 @@ use stdx::chunk::{ChunkWriter, Slice};
 use stdx::key::Key;
 use stdx::pages::Pages;
 use stdx::slab::Slab;
-use stdx::wheel::Wheel;
 use wire::native::ErrorCode;
 
 /// What a client is told whose subscription is refused.
@@ -113,6 +113,8 @@ pub struct Edge {
     /// Ran out of their share of a turn; they go on in the next, after those that had waited.
     spent: Vec<Key>,
     pub(crate) states: Slab<State>,
+    /// What these own.
+    states_bytes: usize,
     subscriptions: Slab<subscriptions::Subscription>,
     generation: u32,
     large: large::Large,
@@ -137,8 +139,7 @@ pub struct Edge {
     /// A log on disk that has no room for more requests since the frame that is being dealt with.
     full_log: Option<(HomeId, u16)>,
     pub(crate) mail: Mail,
-    wheel: Wheel<Deadline>,
-    expired: Vec<Deadline>,
+    handshakes: Handshakes,
     /// Deadlines of long polls, with their connections.
     pub(crate) polls: BTreeSet<(u64, u32)>,
     /// The present second, of the monotonic clock: some things are done once in each.
@@ -186,6 +187,7 @@ impl Edge {
             resumed: Vec::new(),
             spent: Vec::new(),
             states: Slab::new(),
+            states_bytes: 0,
             subscriptions: Slab::new(),
             generation: 0,
             large: large::Large::default(),
@@ -208,8 +210,7 @@ impl Edge {
                 .collect(),
             full_log: None,
             mail: Mail::default(),
-            wheel: Wheel::new(now.monotonic_ms),
-            expired: Vec::new(),
+            handshakes: Handshakes::default(),
             polls: BTreeSet::new(),
             second: (now.monotonic_ms / 1_000) as u32,
             sweep: sweep::Sweep::new(now.monotonic_ms),
@@ -505,7 +506,9 @@ impl Edge {
         }
         let (input, state) = (slot.input, slot.state);
         self.inputs.remove(input);
-        self.states.remove(state);
+        if let Some(state) = self.states.remove(state) {
+            self.states_bytes -= state.own_bytes();
+        }
         self.slots.free(index);
         self.statistics.closed += 1;
     }
@@ -517,8 +520,9 @@ impl Edge {
 
     /// Gives the session a state, in place of any it had.
     pub(crate) fn set_state(&mut self, index: u32, state: State) {
+        self.states_bytes += state.own_bytes();
         match self.states.get_mut(self.slots[index].state) {
-            Some(place) => *place = state,
+            Some(place) => self.states_bytes -= std::mem::replace(place, state).own_bytes(),
             None => self.slots[index].state = self.states.insert(state),
         }
     }
@@ -526,7 +530,9 @@ impl Edge {
     /// Takes the session's state away.
     pub(crate) fn take_state(&mut self, index: u32) -> Option<State> {
         let handle = std::mem::replace(&mut self.slots[index].state, NONE);
-        self.states.remove(handle)
+        let state = self.states.remove(handle)?;
+        self.states_bytes -= state.own_bytes();
+        Some(state)
     }
 
     /// The number by which the node knows the connection.

@@ -12,6 +12,7 @@ use crate::mail::{PartitionCursor, PartitionId};
 use crate::position::Position;
 use crate::settings::Settings;
 use std::fmt::Write as _;
+use stdx::memory::vector_bytes;
 
 /// Bytes of a cursor.
 pub(super) const CURSOR_BYTES_MAX: usize = 2 << 10;
@@ -60,6 +61,11 @@ impl StreamCursor {
             topics: is_filter.iter().map(place).collect(),
             logs: Vec::new(),
         }
+    }
+
+    /// Memory of a place for each topic.
+    pub fn topics_bytes(&self) -> usize {
+        vector_bytes::<Place>(self.topics.capacity())
     }
 
     /// So many topics and filters may be in one stream.

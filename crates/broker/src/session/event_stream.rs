@@ -29,6 +29,14 @@ struct StreamTopic {
     is_filter: bool,
 }
 
+impl Events {
+    /// Memory of its topics, and of a place in the cursor for each.
+    pub fn topics_bytes(&self) -> usize {
+        let names: usize = self.topics.iter().map(|topic| topic.name.len()).sum();
+        names + size_of_val(&*self.topics) + self.cursor.topics_bytes()
+    }
+}
+
 /// What clients wait before they reconnect.
 const RETRY_MS: u64 = 2_000;
 

@@ -48,6 +48,18 @@ impl State {
             _ => 0,
         }
     }
+
+    /// Memory behind it that does not change while it lasts.
+    pub fn own_bytes(&self) -> usize {
+        match self {
+            State::Assembly(..) => 0,
+            State::Body(body) => size_of_val(&**body),
+            State::Publishing(publishing) => size_of_val(&**publishing),
+            State::History(wait) => size_of_val(&**wait),
+            State::Poll(poll) => size_of_val(&**poll),
+            State::Events(events) => size_of_val(&**events) + events.topics_bytes(),
+        }
+    }
 }
 
 impl Edge {
