@@ -198,3 +198,29 @@ impl Edge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only the low half of the clock is kept, which begins anew every 49 days.
+    #[test]
+    fn handshakes_come_in_order_where_the_low_half_of_the_clock_begins_anew() {
+        let key = |index| Key {
+            index,
+            generation: 1,
+        };
+        let turn_ms = u64::from(u32::MAX) + 1;
+        let mut handshakes = Handshakes::default();
+        for (index, at_ms) in (0..).zip([turn_ms - 5, turn_ms, turn_ms + 5]) {
+            handshakes.set(at_ms, Deadline::Head(key(index)));
+        }
+        assert_eq!(handshakes.next_ms(turn_ms - 10_000), Some(turn_ms - 5));
+        assert_eq!(handshakes.take_due(turn_ms - 6), None);
+        let due = [turn_ms - 5, turn_ms + 1, turn_ms + 5].map(|now_ms| handshakes.take_due(now_ms));
+        let expected = [0, 1, 2].map(|index| Some(Deadline::Head(key(index))));
+        assert_eq!(due, expected);
+        assert_eq!(handshakes.next_ms(turn_ms + 5), None);
+        assert_eq!(handshakes.memory_bytes(), 0);
+    }
+}
