@@ -51,11 +51,12 @@ impl Contender {
             .join(",");
         let mut command = Command::new("taskset");
         command.args(["-c", &cores]);
-        let threads = options.threads_count().to_string();
+        let floor_threads = options.floor_threads_count().to_string();
+        let node_threads = options.node_threads_count().to_string();
         let url = match kind {
             Kind::Floor => {
                 command.arg(std::env::current_exe()?.with_file_name("floor"));
-                command.args(["--listen", "127.0.0.1:0", "--threads", &threads]);
+                command.args(["--listen", "127.0.0.1:0", "--threads", &floor_threads]);
                 if options.workload == crate::Workload::Pings {
                     command.args(["--ping-interval-s", &options.ping_interval_s.to_string()]);
                 }
@@ -66,7 +67,7 @@ impl Contender {
                 let (clients, operators) = (free_port()?, free_port()?);
                 command
                     .arg(binary)
-                    .args(["serve", "--io-threads", &threads]);
+                    .args(["serve", "--io-threads", &node_threads]);
                 command.args(["--listen", &format!("127.0.0.1:{clients}")]);
                 command.args(["--admin-listen", &format!("127.0.0.1:{operators}")]);
                 if options.workload == crate::Workload::Pings {
@@ -105,14 +106,14 @@ impl Contender {
     }
 
     /// Where and how clients connect.
-    pub fn common(&self, rate: f64) -> anyhow::Result<Common> {
+    pub fn common(&self, rate: f64, threads: u64) -> anyhow::Result<Common> {
         let mut common = Common::new(std::slice::from_ref(&self.url))?;
         // Each address has some 28,000 ports.
         let pattern = format!("127.{}.{{1..100}}.1", self.network);
         common.local_addresses =
             bench::source::Sources::parse_addresses(&[pattern]).map_err(anyhow::Error::msg)?;
         common.connect_rate = rate;
-        common.threads = 1;
+        common.threads = threads;
         common.busy_poll = self.busy_poll.clone();
         Ok(common)
     }

@@ -65,9 +65,12 @@ pub struct Options {
     /// Bytes of a payload.
     #[arg(long, default_value_t = 512)]
     pub size: usize,
-    /// I/O threads of each server; 0: what the descriptor limit needs.
+    /// I/O threads of the node, which can hold connections beside its descriptor tables; 0: one for each of its cores.
     #[arg(long, default_value_t = 0)]
     pub threads: u64,
+    /// Threads of the floor, which cannot; 0: as many as the node, or what the descriptor limit needs.
+    #[arg(long, default_value_t = 0)]
+    pub floor_threads: u64,
     /// Cores of the servers.
     #[arg(long, value_delimiter = ',', default_value = "0")]
     pub server_cores: Vec<usize>,
@@ -102,10 +105,11 @@ fn main() -> anyhow::Result<ExitCode> {
         Contender::start(&Kind::Node(own), &options, 2)?,
     ];
     println!(
-        "{:?}: {} clients of each server, {} threads, servers on cores {:?}, clients on {:?}",
+        "{:?}: {} clients of each server, threads {} and {}, servers on cores {:?}, clients on {:?}",
         options.workload,
         options.clients,
-        options.threads_count(),
+        options.floor_threads_count(),
+        options.node_threads_count(),
         options.server_cores,
         options.client_cores
     );
@@ -155,14 +159,36 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 impl Options {
-    /// I/O threads of a server.
-    pub fn threads_count(&self) -> u64 {
-        if self.threads > 0 {
-            return self.threads;
+    /// I/O threads of the node.
+    pub fn node_threads_count(&self) -> u64 {
+        match self.threads {
+            0 => self.server_cores.len() as u64,
+            count => count,
         }
+    }
+
+    /// Threads of the floor.
+    pub fn floor_threads_count(&self) -> u64 {
+        match self.floor_threads {
+            0 => self.node_threads_count().max(self.tables_count()),
+            count => count,
+        }
+    }
+
+    /// Threads of the clients: one, while its descriptor table holds them all.
+    pub fn client_threads_count(&self) -> u64 {
+        self.tables_count()
+    }
+
+    /// Whether clients spin while they are measured. Only one thread can: more of them on a core wait for each other.
+    pub fn clients_spin(&self) -> bool {
+        !self.clients_sleep && self.client_threads_count() == 1
+    }
+
+    fn tables_count(&self) -> u64 {
         // Listeners share connections by hash: the fullest thread has some more than the mean.
         let room = bench::machine::descriptors_max().saturating_sub(200) * 9 / 10;
-        (self.server_cores.len() as u64).max(self.clients.div_ceil(room.max(1)))
+        self.clients.div_ceil(room.max(1)).max(1)
     }
 }
 

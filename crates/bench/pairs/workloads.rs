@@ -52,7 +52,7 @@ pub fn prepare(contender: &mut Contender, options: &Options) -> anyhow::Result<(
 
 /// One measurement.
 pub fn measure(contender: &mut Contender, options: &Options) -> anyhow::Result<Figures> {
-    contender.spin(!options.clients_sleep);
+    contender.spin(options.clients_spin());
     let figures = match options.workload {
         Workload::FanOut => fan_out(contender, options),
         Workload::Unicast => unicast(contender, options),
@@ -105,7 +105,8 @@ fn fan_out(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
 
 fn unicast(contender: &mut Contender, options: &Options) -> anyhow::Result<Figures> {
     let count = (options.rate * options.seconds as f64) as u64;
-    let mut config = PublishersConfig::new(contender.common(0.0)?, topics(options)?, options.rate);
+    let mut config =
+        PublishersConfig::new(contender.common(0.0, 1)?, topics(options)?, options.rate);
     config.common.busy_poll = Default::default();
     // The subscribers' addresses and ports are taken.
     config.common.local_addresses.clear();
@@ -170,7 +171,7 @@ fn pings(contender: &mut Contender, options: &Options) -> anyhow::Result<Figures
 
 /// Connects all clients, and waits until they are subscribed: they, and the median of their times in milliseconds.
 fn connect(contender: &Contender, options: &Options, rate: f64) -> anyhow::Result<(Handle, f64)> {
-    let common = contender.common(rate)?;
+    let common = contender.common(rate, options.client_threads_count())?;
     let mut config = SubscribersConfig::new(common, topics(options)?, options.clients);
     if options.workload == Workload::FanOut {
         config.topics.choice = Choice::Common;

@@ -167,6 +167,8 @@ impl Kind {
             }
             Kind::Nchan => {
                 std::fs::write(&file, nginx(place)?)?;
+                // What is unpacked and not installed lacks it, and nginx makes a directory there whatever is configured.
+                std::fs::create_dir_all("/var/lib/nginx").context("/var/lib/nginx")?;
                 command.arg("-c").arg(&file).arg("-p").arg(place.scratch);
                 command.arg("-e").arg(place.scratch.join("error.log"));
             }

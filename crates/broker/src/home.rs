@@ -368,7 +368,7 @@ impl Home {
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
-            for (lane, (requests, bytes)) in std::mem::take(&mut state.consumed) {
+            for (lane, requests, bytes) in state.consumed.drain(..) {
                 out.post(
                     edge,
                     Letter::Consumed {
@@ -425,9 +425,7 @@ impl Home {
     /// A request has been dealt with.
     fn consumed(&mut self, from: Caller) {
         if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
-            let (requests, bytes) = edge.consumed.entry(from.lane).or_default();
-            *requests += 1;
-            *bytes += u64::from(from.cost);
+            edge.count_consumed(from.lane, from.cost);
         }
     }
 

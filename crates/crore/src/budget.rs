@@ -20,12 +20,7 @@ pub mod connection {
     /// Descriptor and generation.
     pub const NETWORK_BYTES: f64 = 8.1;
     /// What has no name: the allocator's heads, the ends of pages.
-    pub const UNACCOUNTED_BYTES: f64 = 8.0;
-    /// What ten seconds of connects leave with the allocator, for each connect: deadlines of the handshake. 100,000 connections
-    /// within ten seconds left 4.5 MB.
-    pub const HANDSHAKE_BYTES: f64 = 40.0;
-    /// How long a deadline of the handshake is kept: `http.handshake_timeout`, in seconds.
-    pub const HANDSHAKE_S: f64 = 10.0;
+    pub const UNACCOUNTED_BYTES: f64 = 2.0;
 }
 
 /// User space that does not grow with connections, in bytes. docs/performance.md, "An idle connection": 4.0 to 5.4 MB with
@@ -37,9 +32,9 @@ pub mod fixed {
     pub const THREAD_BYTES: f64 = 130_000.0;
     /// What the first connections touch for the first time: pages that fill up, caches of the allocator. docs/performance.md,
     /// "What a plan is worth".
-    pub const FIRST_USE_BYTES: f64 = 250_000.0;
+    pub const FIRST_USE_BYTES: f64 = 90_000.0;
     /// The same of each I/O thread.
-    pub const THREAD_FIRST_USE_BYTES: f64 = 60_000.0;
+    pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;
 }
 
 /// What the kernel keeps. docs/performance.md, "An idle connection": 6.2 KB of unreclaimable slab for both ends.
@@ -53,24 +48,27 @@ pub mod kernel {
     pub const INFLIGHT_BYTES: f64 = 4_096.0;
 }
 
-/// Processor time of the server, in microseconds. docs/performance.md, "Unicast" and "Fan-out".
+/// Processor time of the server, in microseconds, measured on a quiet machine. docs/performance.md, "Unicast", "Fan-out", "What
+/// a plan is worth".
 pub mod processor {
-    /// A publication, acknowledged: a receive, an append, a send; on threads that are busy. 16 µs with its one delivery at
-    /// 60,000 per second.
+    /// A publication, acknowledged: a receive, an append, a send; on threads that are busy. 14 µs with its one delivery.
     pub const PUBLISH_US: f64 = 9.4;
-    /// A delivery: a send; on threads that are busy.
-    pub const DELIVERY_US: f64 = 6.6;
+    /// A delivery: a send; on threads that are busy. 3.6 µs to receivers that are awake, 5.7 to those that sleep.
+    pub const DELIVERY_US: f64 = 4.6;
     /// What a publication costs more when each thread on its way sleeps, on a virtual machine: halted cores, cold caches.
-    /// Fitted to "Unicast" and to "What a plan is worth", whose low rates were measured while others used the machine: a
-    /// quiet one is to correct this one first.
-    pub const WAKE_US: f64 = 165.0;
-    /// Publications per second and core at which half of that is saved, because the core is still awake. The same fit; in
-    /// "Unicast" the server has one of the two cores.
-    pub const WAKE_HALF_RATE: f64 = 1_300.0;
-    /// Upgrade, subscription and their answers. "An idle connection": 30,000 connections as fast as they go.
-    pub const CONNECT_US: f64 = 53.0;
-    /// A ping and its pong, a send and a receive: as a delivery and the receive of its answer.
-    pub const PING_US: f64 = 13.2;
+    pub const WAKE_US: f64 = 26.0;
+    /// Publications per second and core at which half of that is saved, because the core is still awake; beyond, it falls
+    /// with the square of the rate. Both were fitted to "Unicast" and to "What a plan is worth", from 83 to 60,000 messages per second.
+    pub const WAKE_HALF_RATE: f64 = 13_000.0;
+    /// Upgrade, subscription and their answers, on a thread that is busy.
+    pub const CONNECT_US: f64 = 22.0;
+    /// How often a connection that comes alone wakes a thread.
+    pub const CONNECT_WAKES: f64 = 1.6;
+    /// A ping and its pong, a send and a receive: 4.9 µs where they follow each other, 22 where each wakes the thread.
+    pub const PING_US: f64 = 10.0;
+    /// What an I/O thread with connections does whatever else it does, in microseconds per second: it looks for whom to ping in
+    /// steps of 10 ms.
+    pub const IDLE_THREAD_US: f64 = 4_000.0;
 }
 
 /// Memory of messages, in bytes.
@@ -81,10 +79,10 @@ pub mod message {
     pub const RING_FRAME_BYTES: f64 = 72.0;
 }
 
-/// TLS. The library by itself, unbuffered, measured apart from the node; see the decisions on TLS for the node's own figure.
+/// TLS. docs/performance.md, "TLS".
 pub mod tls {
-    /// User space of an idle session.
-    pub const SESSION_BYTES: f64 = 2_500.0;
+    /// User space of an idle session beyond a plain one.
+    pub const SESSION_BYTES: f64 = 453.0;
     /// Sealing a message: for each, and for each byte (260 ns at 512 bytes).
     pub const SEAL_US: f64 = 0.16;
     /// The same, for each byte.

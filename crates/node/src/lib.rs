@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod age_clock;
+mod io_thread;
 mod log_thread;
 pub mod logs;
 pub mod mailbox;

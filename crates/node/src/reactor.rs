@@ -31,6 +31,11 @@ const LONG_TURN_MS: u64 = 10;
 pub trait Clock {
     /// The time now.
     fn now(&mut self) -> Now;
+
+    /// The monotonic half of it, which costs half of it.
+    fn monotonic_ms(&mut self) -> u64 {
+        self.now().monotonic_ms
+    }
 }
 
 /// Whether the loop goes on.
@@ -169,7 +174,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home.finish_turn(&mut self.home_out);
         }
         self.exchange();
-        if self.clock.now().monotonic_ms - began_ms >= LONG_TURN_MS {
+        if self.clock.monotonic_ms() - began_ms >= LONG_TURN_MS {
             self.long_turns += 1;
         }
         Ok(if self.stopping {
@@ -265,7 +270,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         memory
     }
 
-    fn give_home(&mut self, from: u16, requests: Vec<Request>) {
+    fn give_home(&mut self, from: u16, requests: impl IntoIterator<Item = Request>) {
         let Some(home) = &mut self.home else {
             debug_assert!(false, "requests go to homes");
             return;
@@ -291,7 +296,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn give_edge(&mut self, from: u16, letters: Vec<Letter>) {
+    fn give_edge(&mut self, from: u16, letters: impl IntoIterator<Item = Letter>) {
         for letter in letters {
             self.edge.letter(from, letter);
             if self.edge.wants_flush() {
@@ -309,10 +314,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 if self.edge.out.requests[home].is_empty() {
                     continue;
                 }
-                let requests = std::mem::take(&mut self.edge.out.requests[home]);
+                let mut requests = std::mem::take(&mut self.edge.out.requests[home]);
                 if home == own {
                     is_quiet = false;
-                    self.give_home(self.id, requests);
+                    self.give_home(self.id, requests.drain(..));
+                    put_back(requests, &mut self.edge.out.requests[home]);
                 } else {
                     self.mailbox.send(
                         home as u16,
@@ -323,11 +329,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                     );
                 }
             }
-            let letters = std::mem::take(&mut self.home_out.letters[own]);
+            let mut letters = std::mem::take(&mut self.home_out.letters[own]);
             if !letters.is_empty() {
                 is_quiet = false;
-                self.give_edge(self.id, letters);
+                self.give_edge(self.id, letters.drain(..));
             }
+            put_back(letters, &mut self.home_out.letters[own]);
             if is_quiet {
                 break;
             }
@@ -363,7 +370,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             let within = Duration::from_millis(within_ms);
             self.net.expect_acknowledgements(conn, within);
         }
-        self.ready.extend(self.edge.out.readable.drain(..));
+        if !self.edge.out.readable.is_empty() {
+            self.ready.extend(self.edge.out.readable.drain(..));
+        }
     }
 
     fn read_ready(&mut self) {
@@ -409,6 +418,16 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Write::Blocked => Written::Blocked,
                 Write::Failed(_) => Written::Failed,
             });
+    }
+}
+
+/// Letters and requests that a thread gives itself keep their list, as long as it is no longer than this.
+const KEPT_LIST_LEN_MAX: usize = 1_024;
+
+/// Gives an emptied list back to where it was taken from, unless something has come there meanwhile or it has grown large.
+fn put_back<T>(list: Vec<T>, place: &mut Vec<T>) {
+    if place.is_empty() && list.capacity() <= KEPT_LIST_LEN_MAX {
+        *place = list;
     }
 }
 

@@ -3,8 +3,10 @@
 //! Client and server talk in memory, and only the server's steps are counted, by the thread's own CPU clock: making its
 //! state, the steps, and dropping what nobody needs afterwards. The client, and the end of the connection, are not. Three
 //! servers take turns: the library with its own order of suites, the library with ours, and [`tls::Tls`]. Usage:
-//! `handshake CERTIFICATE KEY COUNT [NAME]`; a name (as it is printed) picks one case and one server, and nothing is timed, so
-//! that `callgrind --toggle-collect=*measured*` can count its instructions.
+//! `handshake CERTIFICATE KEY COUNT [NAME | pause=US]`. A name (as it is printed) picks one case and one server, and nothing is
+//! timed, so that `callgrind --toggle-collect=*measured*` can count its instructions. With a pause the thread sleeps for so
+//! many microseconds before each of the server's steps: what the same work costs on a core that slept, as between the
+//! messages of connections that come one by one.
 
 use net::{Close, Conn, Event, Net, Read, Write};
 use rustix::time::{ClockId, clock_gettime};
@@ -28,14 +30,17 @@ const BLOCK: u32 = 50;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (certificate, key, count, only) = match &arguments[..] {
+    let (certificate, key, count, last) = match &arguments[..] {
         [certificate, key, count] => (certificate, key, count, None),
-        [certificate, key, count, only] => (certificate, key, count, Some(only)),
+        [certificate, key, count, last] => (certificate, key, count, Some(last)),
         _ => {
-            eprintln!("usage: handshake CERTIFICATE KEY COUNT [NAME]");
+            eprintln!("usage: handshake CERTIFICATE KEY COUNT [NAME | pause=US]");
             std::process::exit(2);
         }
     };
+    let pause_us = last.and_then(|last| last.strip_prefix("pause="));
+    let pause = pause_us.map(|us| Duration::from_micros(us.parse().expect("microseconds")));
+    let only = last.filter(|_| pause.is_none());
     let count: u32 = count.parse().expect("a number");
     let files = Files {
         certificate: certificate.as_ref(),
@@ -58,7 +63,11 @@ fn main() {
         while done < count {
             let block = BLOCK.min(count - done);
             for (_, peer, times) in &mut lines {
-                times.push(peer.block(block, resumes, only.is_none()) / block);
+                let timing = Timing {
+                    is_timed: only.is_none(),
+                    pause,
+                };
+                times.push(peer.block(block, resumes, timing) / block);
             }
             done += block;
         }
@@ -124,14 +133,14 @@ impl Peer {
     }
 
     /// What the server spent on so many handshakes.
-    fn block(&mut self, count: u32, resumes: bool, is_timed: bool) -> Duration {
+    fn block(&mut self, count: u32, resumes: bool, timing: Timing) -> Duration {
         if self.suite.is_none() {
             // Fetches a ticket, and warms up.
-            self.handshake(is_timed);
+            self.handshake(timing);
         }
         let mut spent = Duration::ZERO;
         for _ in 0..count {
-            let (time, kind) = self.handshake(is_timed);
+            let (time, kind) = self.handshake(timing);
             let expected = match resumes {
                 true => HandshakeKind::Resumed,
                 false => HandshakeKind::Full,
@@ -142,7 +151,7 @@ impl Peer {
         spent
     }
 
-    fn handshake(&mut self, is_timed: bool) -> (Duration, Option<HandshakeKind>) {
+    fn handshake(&mut self, timing: Timing) -> (Duration, Option<HandshakeKind>) {
         let name = "localhost".try_into().expect("a name");
         let mut client = ClientConnection::new(Arc::clone(&self.client), name).expect("a client");
         let mut half = Half {
@@ -163,8 +172,11 @@ impl Peer {
             while client.wants_write() {
                 client.write_tls(incoming).expect("memory");
             }
+            if let Some(pause) = timing.pause {
+                std::thread::sleep(pause);
+            }
             // Valgrind does not let us look for the clock.
-            let begin = is_timed.then(cpu_time);
+            let begin = timing.is_timed.then(cpu_time);
             measured(&mut self.server, &mut half);
             spent += begin.map_or(Duration::ZERO, |begin| cpu_time() - begin);
             let mut records = &half.outgoing[..];
@@ -181,6 +193,14 @@ impl Peer {
         }
         (spent, client.handshake_kind())
     }
+}
+
+/// How the server's steps are taken.
+#[derive(Clone, Copy)]
+struct Timing {
+    is_timed: bool,
+    /// Before each of them.
+    pause: Option<Duration>,
 }
 
 /// One server's half of one handshake.

@@ -1,5 +1,4 @@
-//! Subscriptions to filters that do not simply take live messages: those that wait for their homes, and those that are
-//! read from the log, partition by partition.
+//! Subscriptions to filters that do not simply take live messages, but are read from the log, partition by partition.
 //!
 //! A subscription to a filter has a cursor for each partition, and an idle one stores none of them: it takes what the
 //! streams bring. Only while it replays or lags in a partition does it have a [`Cursor`] there; live messages of that
@@ -13,22 +12,19 @@
 //!   none of them is behind in the partition; otherwise each gets a frame of its own. So whoever was open when such a
 //!   frame was queued has to go back when it is dropped, and nobody else.
 //! - A page answers the question that it repeats (`after`) or nobody's.
-//! - A message that comes between a home's grant and the last one makes the partition begin behind.
 //! - The tables hold what is behind or opening, at most an entry for each partition and member; pages on their way are
 //!   bounded for each connection, and so are the cursors ([`Held`]).
 
+use super::Edge;
 use super::behind_held::Held;
 use super::fanout::Delivery;
+use super::opening::Opening;
 use super::ring::Origin;
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::{READS_MAX, Stage};
-use super::{Edge, Refusal};
-use crate::mail::{
-    FilterStart, Gap, HomeId, PageLimits, PartitionId, Request, Resumed, Skip, SubscriptionKey,
-};
+use crate::mail::{Gap, PageLimits, PartitionId, Request, Skip, SubscriptionKey};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::chunk::Slice;
-use wire::native::ErrorCode;
 
 /// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
 pub(super) type Member = (u32, u32, PartitionId);
@@ -59,42 +55,12 @@ struct Left {
 
 /// Where a member is read from in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cursor {
-    after: u64,
+pub(super) struct Cursor {
+    pub after: u64,
     /// A page is on its way.
-    is_reading: bool,
+    pub is_reading: bool,
     /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags takes none.
-    is_paid: bool,
-}
-
-/// A subscription (or a stream's) that waits for its homes.
-#[derive(Default)]
-pub(super) struct Opening {
-    /// Answers that are due.
-    waiting: Vec<(u32, HomeId)>,
-    fail_on_gap: bool,
-    partitions: BTreeMap<PartitionId, Granted>,
-}
-
-/// What a home has said of one partition.
-struct Granted {
-    epoch: u64,
-    through: u64,
-    resumed: Option<Resumed>,
-    /// The stream has gone on since.
-    has_passed: bool,
-}
-
-/// Where a subscription to filters begins in one partition.
-pub(crate) struct Beginning {
-    pub partition: PartitionId,
-    pub epoch: u64,
-    /// Everything up to here is settled, or told as a gap.
-    pub through: u64,
-    pub is_replaying: bool,
-    /// It came with a position here.
-    pub is_resumed: bool,
-    pub gap: Option<Gap>,
+    pub is_paid: bool,
 }
 
 /// A page of one partition.
@@ -110,133 +76,6 @@ pub(crate) struct FilterPage {
 }
 
 impl Edge {
-    /// A subscription has been posted to every home.
-    pub(super) fn expect_grants(&mut self, subscription: u32, fail_on_gap: bool) {
-        let (index, member) = self.member_of(subscription);
-        let homes = self.settings.homes_count;
-        let opening = self.behind.opening.entry((index, member)).or_default();
-        opening.fail_on_gap = fail_on_gap;
-        opening
-            .waiting
-            .extend((0..homes).map(|home| (subscription, home)));
-    }
-
-    /// A home has answered for a filter.
-    pub(crate) fn filter_granted(
-        &mut self,
-        home: HomeId,
-        key: SubscriptionKey,
-        result: Result<Vec<FilterStart>, ErrorCode>,
-    ) {
-        let Some(subscription) = self.live_subscription(key) else {
-            return;
-        };
-        let (index, member) = self.member_of(subscription);
-        let Some(opening) = self.behind.opening.get_mut(&(index, member)) else {
-            return;
-        };
-        match result {
-            Err(code) => self.refused(subscription, Refusal::of(code)),
-            Ok(starts) => {
-                opening
-                    .waiting
-                    .retain(|asked| *asked != (subscription, home));
-                for start in starts {
-                    // Of several filters the last one says where the stream carries them all.
-                    let before = opening.partitions.remove(&start.partition);
-                    let granted = Granted {
-                        epoch: start.epoch,
-                        through: start.through,
-                        resumed: start.resumed.or(before.and_then(|granted| granted.resumed)),
-                        has_passed: false,
-                    };
-                    opening.partitions.insert(start.partition, granted);
-                }
-            }
-        }
-        self.open_if_granted(index, member);
-    }
-
-    /// All homes have answered: it is live, or read from the log where it has to be.
-    fn open_if_granted(&mut self, index: u32, member: u32) {
-        let at = (index, member);
-        let is_ready = self.behind.opening.get(&at);
-        if is_ready.is_none_or(|opening| !opening.waiting.is_empty()) {
-            return;
-        }
-        let Some(opening) = self.behind.opening.remove(&at) else {
-            return;
-        };
-        let opened = self.filters_of(index, member, Stage::Pending);
-        let Some(&first) = opened.last() else {
-            return; // all were refused
-        };
-        let beginnings: Vec<Beginning> = opening
-            .partitions
-            .into_iter()
-            .map(|(partition, granted)| granted.begin(partition))
-            .collect();
-        if opening.fail_on_gap && beginnings.iter().any(|beginning| beginning.gap.is_some()) {
-            return self.refused(first, Refusal::of(ErrorCode::PositionUnavailable));
-        }
-        let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
-        if !self
-            .behind
-            .held
-            .have_room(index, replays.count(), &self.settings.limits)
-        {
-            return self.refused(first, Refusal::of(ErrorCode::Overloaded));
-        }
-        for &subscription in &opened {
-            let entry = &mut self.subscriptions[subscription];
-            entry.stage = Stage::Wide;
-            entry.set_cursor(self.named_frames);
-        }
-        let mut is_replaying = false;
-        for beginning in beginnings.iter().filter(|beginning| beginning.is_replaying) {
-            is_replaying = true;
-            let cursor = Cursor {
-                after: beginning.through,
-                is_reading: false,
-                is_paid: true,
-            };
-            self.put(index, member, beginning.partition, Some(cursor));
-            self.filter_recovers(index, member, beginning.partition);
-        }
-        if !is_replaying {
-            self.forget_replay_credit(first);
-        }
-        self.statistics.gaps += beginnings
-            .iter()
-            .filter(|beginning| beginning.gap.is_some())
-            .count() as u64;
-        self.tell_subscribed_filters(index, &opened, &beginnings);
-        self.owe_if_told(index, &beginnings);
-        if is_replaying {
-            self.slots[index].set(flag::LAGGING);
-            self.read_if_writable(index);
-        }
-    }
-
-    /// A message has come for a filter that some home has not answered for yet.
-    pub(super) fn passed_while_opening(&mut self, subscription: u32, partition: PartitionId) {
-        let (index, member) = self.member_of(subscription);
-        self.pass(index, member, partition);
-    }
-
-    fn pass(&mut self, index: u32, member: u32, partition: PartitionId) {
-        let home = self.settings.home_of(partition);
-        let Some(opening) = self.behind.opening.get_mut(&(index, member)) else {
-            return;
-        };
-        // Before the home's last answer the message belongs to what was before.
-        if opening.waiting.iter().all(|(_, other)| *other != home)
-            && let Some(granted) = opening.partitions.get_mut(&partition)
-        {
-            granted.has_passed = true;
-        }
-    }
-
     /// Whether a subscription to a filter is read from the log in a partition.
     pub(super) fn is_behind(&self, subscription: u32, partition: PartitionId) -> bool {
         let index = self.subscriptions[subscription].connection;
@@ -628,7 +467,14 @@ impl Edge {
         self.behind.cursors.range(all).map(|(at, _)| at.2)
     }
 
-    fn put(&mut self, index: u32, member: u32, partition: PartitionId, cursor: Option<Cursor>) {
+    /// Sets or takes away where a member is read from in a partition.
+    pub(super) fn put(
+        &mut self,
+        index: u32,
+        member: u32,
+        partition: PartitionId,
+        cursor: Option<Cursor>,
+    ) {
         let at = (index, member, partition);
         let is_new = cursor.is_some() && !self.behind.cursors.contains_key(&at);
         if is_new && !self.may_hold_another(index) {
@@ -671,25 +517,11 @@ impl Edge {
     }
 
     /// The connection, and by what its cursors are found.
-    fn member_of(&self, subscription: u32) -> (u32, u32) {
+    pub(super) fn member_of(&self, subscription: u32) -> (u32, u32) {
         let index = self.subscriptions[subscription].connection;
         match self.slots[index].protocol {
             Protocol::Events => (index, STREAM),
             _ => (index, subscription),
-        }
-    }
-}
-
-impl Granted {
-    fn begin(&self, partition: PartitionId) -> Beginning {
-        let after = self.resumed.map_or(self.through, |resumed| resumed.after);
-        Beginning {
-            partition,
-            epoch: self.epoch,
-            through: after,
-            is_replaying: after != self.through || self.has_passed,
-            is_resumed: self.resumed.is_some(),
-            gap: self.resumed.and_then(|resumed| resumed.gap),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What an edge's memory is made of. A look at each structure, none at each connection.
 
 use super::Edge;
-use super::behind::Opening;
+use super::opening::Opening;
 use crate::mail::Request;
 use stdx::key::Key;
 use stdx::memory::{Component, Components, tree_bytes, vector_bytes};

@@ -17,7 +17,7 @@
 //! there are [`STEP_MS`].
 
 use super::Edge;
-use super::behind::Beginning;
+use super::opening::Beginning;
 use super::ring::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;

@@ -5,7 +5,7 @@
 //! edge, whatever the index, so that a late `Release` never hits a later grant.
 
 use crate::mail::{EdgeId, Lane};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use stdx::memory::vector_bytes;
 use stdx::slab::Slab;
@@ -16,8 +16,8 @@ pub(super) struct Edge {
     generation: u32,
     /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
     pub credit: i64,
-    /// Requests dealt with since the last `Consumed` and what they cost.
-    pub consumed: BTreeMap<Lane, (u32, u64)>,
+    /// Requests dealt with since the last `Consumed`, of each lane, and what they cost. Few lanes are ever in use.
+    pub consumed: Vec<(Lane, u32, u64)>,
     /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
     /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.
@@ -41,7 +41,7 @@ impl Edge {
             indexes: Slab::new(),
             generation: 0,
             credit,
-            consumed: BTreeMap::new(),
+            consumed: Vec::new(),
             filters_version: 0,
             lagging: VecDeque::new(),
         }
@@ -50,6 +50,18 @@ impl Edge {
     /// Bytes touched by indexes, and by what waits.
     pub fn memory_bytes(&self) -> usize {
         self.indexes.memory_bytes() + vector_bytes::<u32>(self.lagging.capacity())
+    }
+
+    /// A request has been dealt with.
+    pub fn count_consumed(&mut self, lane: Lane, cost: u32) {
+        let found = self.consumed.iter_mut().find(|(of, ..)| *of == lane);
+        match found {
+            Some((_, requests, bytes)) => {
+                *requests += 1;
+                *bytes += u64::from(cost);
+            }
+            None => self.consumed.push((lane, 1, cost.into())),
+        }
     }
 
     /// Gives a free index to a topic.

@@ -242,11 +242,13 @@ impl Edge {
             };
             Ok((upgrade, chosen, deflate))
         });
-        let mut head = Vec::new();
         match checked {
             Ok((upgrade, chosen, deflate)) => {
+                let mut head = std::mem::take(&mut self.scratch);
+                head.clear();
                 upgrade.encode_response_with(&mut head, chosen, deflate);
                 self.send_private(index, &head);
+                self.scratch = head;
                 let ping_interval_s = self.settings.limits.ping_interval_s;
                 let slot = &mut self.slots[index];
                 slot.protocol = protocol;
@@ -259,6 +261,7 @@ impl Edge {
             }
             Err(refusal) => {
                 self.statistics.http_errors += 1;
+                let mut head = Vec::new();
                 refusal.encode(&mut head);
                 // It says `Connection: close`.
                 self.send_answer(index, answer, head);

@@ -93,7 +93,8 @@ impl Prediction {
             out_bits,
             descriptors: demand.connections + 64.0 * demand.io_threads,
             threads,
-            connect_us: processor::CONNECT_US + wake_us(demand, demand.connect_rate),
+            connect_us: processor::CONNECT_US
+                + processor::CONNECT_WAKES * wake_us(demand, demand.connect_rate),
         }
     }
 
@@ -125,7 +126,6 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         * demand.io_threads
         * demand.ring_bytes
         * (1.0 + message::RING_FRAME_BYTES / frame);
-    let handshakes = connections.min(demand.connect_rate * connection::HANDSHAKE_S);
     let first_use = match connections > 0.0 {
         true => fixed::FIRST_USE_BYTES + fixed::THREAD_FIRST_USE_BYTES * demand.io_threads,
         false => 0.0,
@@ -148,7 +148,6 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         ),
         part("network", connection::NETWORK_BYTES * connections),
         part("unaccounted", connection::UNACCOUNTED_BYTES * connections),
-        part("handshakes", connection::HANDSHAKE_BYTES * handshakes),
         part("log", kept),
         part("log_index", index),
         part("ring", ring),
@@ -178,7 +177,8 @@ fn kernel_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
 /// What waking threads adds to each event of so many per second.
 fn wake_us(demand: &Demand, rate: f64) -> f64 {
     let cores = demand.cores.min(demand.io_threads).max(1.0);
-    processor::WAKE_US / (1.0 + rate / (cores * processor::WAKE_HALF_RATE))
+    let of_half = rate / (cores * processor::WAKE_HALF_RATE);
+    processor::WAKE_US / (1.0 + of_half * of_half)
 }
 
 /// Cores.
@@ -201,12 +201,17 @@ fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     };
     let pings = in_cores(quiet, processor::PING_US);
     let waking = in_cores(demand.rate, wake_us(demand, demand.rate));
+    let idle = match demand.connections > 0.0 {
+        true => in_cores(demand.io_threads, processor::IDLE_THREAD_US),
+        false => 0.0,
+    };
     let part = |name, amount| Part { name, amount };
     let mut parts = vec![
         part("publications", publications),
         part("deliveries", sends),
         part("pings", pings),
         part("waking threads", waking),
+        part("idle threads", idle),
     ];
     if demand.has_tls {
         parts.push(part("sealing", sealing));

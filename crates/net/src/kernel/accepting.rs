@@ -45,6 +45,7 @@ impl Kernel {
         self.listeners.push(Listener {
             socket,
             refusal: options.refusal,
+            batch: 1,
         });
         Ok((number as u8, address))
     }
@@ -78,16 +79,24 @@ impl Kernel {
         }
     }
 
+    /// One connection when they come one by one, twice as many each time that more were waiting: asking a queue that is empty
+    /// costs the kernel nearly as much as taking a connection from it.
     pub(super) fn accept_batch(&mut self, number: u8, events: &mut Vec<Event>) {
-        for _ in 0..self.options.accept_batch_max {
-            let listener = &self.listeners[usize::from(number)].socket;
+        let at = usize::from(number);
+        let batch = self.listeners[at].batch;
+        self.listeners[at].batch = (2 * batch).min(self.options.accept_batch_max).max(1);
+        for _ in 0..batch.min(self.options.accept_batch_max) {
+            let listener = &self.listeners[at].socket;
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(listener, flags) {
                 Ok((socket, peer)) => {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
                     self.place(number, socket, peer, events);
                 }
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => {
+                    self.listeners[at].batch = 1;
+                    break;
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     let count = Count::of(error);

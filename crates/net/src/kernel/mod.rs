@@ -1,6 +1,8 @@
 //! `Net` on the kernel's sockets, by epoll; one [`Kernel`] for each thread.
 //!
-//! Every socket is registered once, edge-triggered for both directions, and never modified. User
+//! Every socket is registered once, edge-triggered. Room to write is watched from the first write that finds none: a
+//! fresh socket has room, and whoever watched for that would be woken for each connection once more than it has something
+//! to say. A socket beside the descriptor table is watched for both from the beginning, since it cannot be modified. User
 //! space keeps eight bytes for a connection (`slots`), plus twenty-four while it is being closed.
 //!
 //! A node that wants private descriptor tables makes the [`Waker`]s and the [`Handover`] mesh first,
@@ -44,8 +46,8 @@ pub use wake::Waker;
 
 use registered::{INSTANCES_MAX, Registered};
 use slots::{
-    CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, REFUSED, SLOTS_MAX, Slots, Socket,
-    WRITE_BLOCKED,
+    CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, REFUSED, ROOM_WATCHED, SLOTS_MAX, Slots,
+    Socket, WRITE_BLOCKED,
 };
 
 /// Descriptors that a thread's table keeps free of connections: sockets on their way to another
@@ -140,6 +142,8 @@ pub struct Kernel {
 struct Listener {
     socket: OwnedFd,
     refusal: &'static [u8],
+    /// Connections that the next poll accepts at most.
+    batch: usize,
 }
 
 /// How a descriptor is closed in the next poll.
@@ -242,27 +246,24 @@ impl Kernel {
     /// # Errors
     /// The socket, and why it cannot be taken.
     fn register(&mut self, socket: OwnedFd, flags: u8) -> Result<Conn, (OwnedFd, Errno)> {
+        let is_beside = flags & REFUSED == 0 && self.in_table >= self.in_table_max;
+        let flags = match is_beside || flags & CONNECTING != 0 {
+            true => flags | ROOM_WATCHED,
+            false => flags,
+        };
         let inserted = self.slots.insert(socket, flags);
         let conn = inserted.map_err(|socket| (socket, Errno::MFILE))?;
-        let data = (u64::from(conn.generation) << 32) | u64::from(conn.index);
-        let interest = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
         let Socket::Descriptor(socket) = self.slots.socket(conn.index) else {
             unreachable!("it was inserted with its descriptor");
         };
-        let data = epoll::EventData::new_u64(data);
-        let mut added = epoll::add(&self.epoll, socket, data, interest);
-        if added.is_ok() && flags & REFUSED == 0 {
-            if self.in_table < self.in_table_max {
-                self.in_table += 1;
-            } else {
-                match self.registered.hold(socket) {
-                    Ok(place) => drop(self.slots.relocate(conn.index, place)),
-                    Err(error) => added = Err(error),
-                }
+        let mut added = epoll::add(&self.epoll, socket, token(conn), interest(flags));
+        if added.is_ok() && is_beside {
+            match self.registered.hold(socket) {
+                Ok(place) => drop(self.slots.relocate(conn.index, place)),
+                Err(error) => added = Err(error),
             }
+        } else if added.is_ok() && flags & REFUSED == 0 {
+            self.in_table += 1;
         }
         let Err(error) = added else {
             return Ok(conn);
@@ -270,6 +271,20 @@ impl Kernel {
         match self.slots.remove(conn.index) {
             Socket::Descriptor(socket) => Err((socket, error)),
             Socket::Registered(_) => unreachable!("nothing has moved it"),
+        }
+    }
+
+    /// A write has found no room: epoll is to say when there is some. What has come since is said too.
+    fn watch_room(&mut self, conn: Conn) {
+        let flags = self.slots.alive(conn).unwrap_or(ROOM_WATCHED);
+        self.slots.set(conn.index, WRITE_BLOCKED);
+        if flags & ROOM_WATCHED != 0 {
+            return;
+        }
+        self.slots.set(conn.index, ROOM_WATCHED);
+        if let Socket::Descriptor(socket) = self.slots.socket(conn.index) {
+            let modified = epoll::modify(&self.epoll, socket, token(conn), interest(ROOM_WATCHED));
+            debug_assert!(modified.is_ok(), "a registered socket: {modified:?}");
         }
     }
 
@@ -360,6 +375,18 @@ impl Kernel {
     }
 }
 
+/// How epoll names a connection.
+fn token(conn: Conn) -> epoll::EventData {
+    epoll::EventData::new_u64((u64::from(conn.generation) << 32) | u64::from(conn.index))
+}
+
+/// What epoll is to say of a socket with these flags.
+fn interest(flags: u8) -> epoll::EventFlags {
+    let mut interest = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    interest.set(epoll::EventFlags::OUT, flags & ROOM_WATCHED != 0);
+    interest
+}
+
 /// Whether waits are as fine as timers are. `epoll_wait(2)` counts whole milliseconds, which a
 /// paced publisher would see on every message of its latencies.
 fn sub_millisecond_waits(epoll: &OwnedFd) -> io::Result<()> {
@@ -436,9 +463,11 @@ impl Net for Kernel {
         if receive {
             self.receive_passed(events);
         }
-        for (listener, ready) in accept_from.into_iter().enumerate() {
-            if ready && listener < self.listeners.len() {
-                self.accept_batch(listener as u8, events);
+        for (number, &ready) in accept_from[..self.listeners.len()].iter().enumerate() {
+            if ready {
+                self.accept_batch(number as u8, events);
+            } else {
+                self.listeners[number].batch = 1;
             }
         }
         Ok(())
@@ -497,13 +526,13 @@ impl Net for Kernel {
                 Ok(count) => {
                     written += count;
                     if count < offered {
-                        self.slots.set(conn.index, WRITE_BLOCKED);
+                        self.watch_room(conn);
                         break;
                     }
                 }
                 // NOBUFS and NOMEM: a system without memory, which passes.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.slots.set(conn.index, WRITE_BLOCKED);
+                    self.watch_room(conn);
                     self.blocked(conn);
                     if written == 0 {
                         return Write::Blocked;

@@ -24,6 +24,8 @@ pub(super) const DEAD: u8 = 1 << 4;
 pub(super) const LINGERING: u8 = 1 << 5;
 /// Accepted from the reserve only to be told that there is no room.
 pub(super) const REFUSED: u8 = 1 << 6;
+/// epoll is to say when there is room.
+pub(super) const ROOM_WATCHED: u8 = 1 << 7;
 
 const DESCRIPTOR_BITS: u32 = 24;
 const DESCRIPTOR_MASK: u32 = (1 << DESCRIPTOR_BITS) - 1;

@@ -161,7 +161,7 @@ impl HeadScan {
         let front = self.scanned_bytes as usize;
         let mut at = front;
         while at < input.len() {
-            // At the front of a line, or of what is left of one, whole blocks are plain. Not after a CR, which is
+            // At the front of a line, or of what is left of one, most bytes are plain. Not after a CR, which is
             // judged by the byte that follows it.
             let is_front = match at.checked_sub(1).map(|before| input[before]) {
                 None | Some(b'\n') => true,
@@ -206,8 +206,8 @@ impl HeadScan {
     }
 }
 
-/// How many bytes at the front of `input`, counted in whole blocks, are neither line ends nor forbidden. The loop over
-/// a block has no branch, so that the compiler can use vectors.
+/// How many bytes at the front of `input` are neither line ends nor forbidden. The loop over a block has no branch, so that
+/// the compiler can use vectors; in the block that ends it the rest is looked for byte by byte.
 fn plain_bytes(input: &[u8]) -> usize {
     let (blocks, _) = input.as_chunks::<16>();
     let is_plain = |block: &&[u8; 16]| {
@@ -215,7 +215,13 @@ fn plain_bytes(input: &[u8]) -> usize {
             .iter()
             .fold(false, |found, byte| found | is_control(*byte))
     };
-    16 * blocks.iter().take_while(is_plain).count()
+    let plain = 16 * blocks.iter().take_while(is_plain).count();
+    let rest = &input[plain..];
+    plain
+        + rest
+            .iter()
+            .position(|byte| is_control(*byte))
+            .unwrap_or(rest.len())
 }
 
 fn leading_empty_lines(input: &[u8]) -> usize {
@@ -389,11 +395,13 @@ pub(super) fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(name.bytes().all(is_token_byte) && !name.is_empty());
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
-    out.extend(
-        value
-            .iter()
-            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
-    );
+    let start = out.len();
+    out.extend_from_slice(value);
+    for byte in &mut out[start..] {
+        if is_control(*byte) {
+            *byte = b' ';
+        }
+    }
     out.extend_from_slice(b"\r\n");
 }
 

@@ -1,0 +1,289 @@
+//! Fan-out to subscriptions by filter: the topic's name travels in each frame, so no connection keeps a table of names.
+//!
+//! Steps 8 and 9 of the path. Invariant: a native connection gets a message once however many of its filters match,
+//! unless one of them is behind in the partition, in which case each subscription gets a frame of its own; an event stream
+//! gets it once.
+
+use super::Edge;
+use super::compression::Packed;
+use super::fanout::{Delivery, retained};
+use super::ring::{Origin, Place};
+use super::slots::Protocol;
+use super::subscriptions::Stage;
+use crate::mail::PartitionId;
+use wire::native;
+
+impl Edge {
+    /// The subscribers by filter: a native connection gets it once however many of its filters match, unless one of them
+    /// is behind; an event stream gets it once.
+    pub(super) fn deliver_wide(
+        &mut self,
+        named: u32,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) {
+        self.match_named(named);
+        self.named_frames += 1;
+        let mut targets = std::mem::take(&mut self.targets);
+        for &filter in &self.named[named].filters {
+            if let Some(filter) = self.filter_entries.get(filter) {
+                targets.extend(self.members.iter(&filter.members));
+            }
+        }
+        let mut is_wanted = false;
+        let mut has_streams = false;
+        for &subscription in &targets {
+            let entry = &self.subscriptions[subscription];
+            match (entry.stage, self.slots[entry.connection].protocol) {
+                (Stage::Pending, _) => self.passed_while_opening(subscription, partition),
+                (_, Protocol::Events) => has_streams = true,
+                _ => is_wanted = is_wanted || !self.is_behind(subscription, partition),
+            }
+        }
+        let topic = self.named[named].name.clone();
+        let topic = std::str::from_utf8(&topic).unwrap_or_default();
+        // Odd numbers for connections that have it, even ones for those where each subscription gets its own.
+        self.serial = (self.serial.wrapping_add(2) | 1).max(3);
+        if is_wanted {
+            self.deliver_shared(&targets, topic, partition, delivery);
+        }
+        if has_streams {
+            self.deliver_to_streams(&targets, topic, partition, delivery);
+        }
+        targets.clear();
+        self.targets = targets;
+    }
+
+    fn deliver_shared(
+        &mut self,
+        targets: &[u32],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) {
+        let (shared, apart) = (self.serial, self.serial.wrapping_sub(1));
+        let origin = Origin::Named {
+            partition,
+            after: delivery.view.offset() - 1,
+            serial: self.named_frames,
+        };
+        let is_native = |edge: &Edge, subscription: u32| {
+            let entry = &edge.subscriptions[subscription];
+            let slot = &edge.slots[entry.connection];
+            entry.stage == Stage::Wide && slot.protocol == Protocol::Native
+        };
+        // Making room for it may make others lag: who is behind is asked only then.
+        let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
+        let mut has_apart = false;
+        for &subscription in targets {
+            let index = self.subscriptions[subscription].connection;
+            let mark = self.slots[index].named;
+            if mark == shared || mark == apart || !is_native(self, subscription) {
+                continue;
+            }
+            if self.has_behind(index, partition) {
+                self.slots[index].named = apart;
+                has_apart = true;
+            } else {
+                self.slots[index].named = shared;
+                self.statistics.delivered += 1;
+                let window_bits = self.window_bits(index);
+                let packed = packed.filter(|packed| packed.fits(window_bits));
+                if let Some(place) = packed.map(|packed| packed.place).or(plain) {
+                    self.push_place(index, place);
+                }
+            }
+        }
+        if !has_apart {
+            return;
+        }
+        for &subscription in targets {
+            let index = self.subscriptions[subscription].connection;
+            if self.slots[index].named == apart
+                && is_native(self, subscription)
+                && !self.is_behind(subscription, partition)
+            {
+                self.deliver_addressed(subscription, topic, partition, delivery, false);
+            }
+        }
+    }
+
+    /// The frame for all that cover the topic, in the formats that they take: with the second one everybody is served whom
+    /// the first does not fit.
+    fn enter_shared(
+        &mut self,
+        targets: &[u32],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        origin: Origin,
+    ) -> (Option<Packed>, Option<Place>) {
+        let window_bits_of = |edge: &Edge, subscription: u32| {
+            edge.window_bits(edge.subscriptions[subscription].connection)
+        };
+        let is_packed = self.settings.compression.is_some()
+            && targets
+                .iter()
+                .any(|&target| window_bits_of(self, target) > 0);
+        let packed = match is_packed {
+            true => self.enter_named_packed(topic, partition, delivery, None, origin),
+            false => None,
+        };
+        if let Some(packed) = packed
+            && targets
+                .iter()
+                .all(|&target| packed.fits(window_bits_of(self, target)))
+        {
+            return (Some(packed), None);
+        }
+        let plain = self.enter_named(topic, partition, delivery, None, origin);
+        // Two large frames may be more than the ring keeps.
+        (
+            packed.filter(|packed| self.ring.holds(packed.place)),
+            Some(plain),
+        )
+    }
+
+    fn deliver_to_streams(
+        &mut self,
+        targets: &[u32],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) {
+        for &subscription in targets {
+            let entry = &self.subscriptions[subscription];
+            let index = entry.connection;
+            let slot = &mut self.slots[index];
+            if entry.stage != Stage::Wide
+                || slot.protocol != Protocol::Events
+                || slot.named == self.serial
+            {
+                continue;
+            }
+            slot.named = self.serial;
+            if !self.is_behind(subscription, partition) {
+                self.deliver_addressed(subscription, topic, partition, delivery, false);
+            }
+        }
+    }
+
+    /// A message for one subscription to filters, or for an event stream.
+    pub(super) fn deliver_addressed(
+        &mut self,
+        subscription: u32,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        is_paid: bool,
+    ) {
+        self.statistics.delivered += 1;
+        let after = delivery.view.offset() - 1;
+        let origin = self.origin_of(subscription, partition, after, is_paid);
+        let entry = &self.subscriptions[subscription];
+        let (index, client) = (entry.connection, entry.client);
+        let place = match self.slots[index].protocol {
+            Protocol::Native => {
+                let to = Some((client, self.window_bits(index)));
+                match self.enter_named_packed(topic, partition, delivery, to, origin) {
+                    Some(packed) => packed.place,
+                    None => self.enter_named(topic, partition, delivery, Some(client), origin),
+                }
+            }
+            _ => self.enter_event(origin, &mut |edge, event| {
+                edge.append_wide_event(index, topic, partition, delivery, event);
+            }),
+        };
+        // Making room for the frame may have cost earlier ones their place: then the log brings this one too.
+        match self.behind_at(subscription, partition, after) {
+            None => self.push_place(index, place),
+            Some(behind) => {
+                if is_paid {
+                    self.refund_replay_credit(subscription);
+                }
+                // Writing an event has moved the stream's cursor to it; other events must not carry that.
+                self.stream_filters_at(index, partition, behind);
+            }
+        }
+    }
+
+    /// The frame of a message for filters; carries the topic's name, so that no connection keeps a table of them. It is
+    /// for all that cover the topic, or for one subscription by the client's number.
+    fn enter_named(
+        &mut self,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        subscription: Option<u32>,
+        origin: Origin,
+    ) -> Place {
+        self.with_named_head(
+            topic,
+            partition,
+            delivery,
+            subscription,
+            &mut |edge, head| {
+                // The attributes are in the head.
+                edge.enter_message(head, &[], delivery.record, &delivery.view, origin)
+            },
+        )
+    }
+
+    /// The same frame compressed, if that is worth it: for one connection with this window, or for all.
+    fn enter_named_packed(
+        &mut self,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        to: Option<(u32, u8)>,
+        origin: Origin,
+    ) -> Option<Packed> {
+        let payload = delivery.view.payload();
+        if !self.is_worth_packing(payload.len()) {
+            return None;
+        }
+        let subscription = to.map(|(subscription, _)| subscription);
+        self.with_named_head(
+            topic,
+            partition,
+            delivery,
+            subscription,
+            &mut |edge, head| match to {
+                Some((_, window_bits)) => {
+                    edge.enter_packed_privately(window_bits, &[head, payload], origin)
+                }
+                None => edge.enter_packed(&[head, payload], origin),
+            },
+        )
+    }
+
+    fn with_named_head<T>(
+        &mut self,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        subscription: Option<u32>,
+        enter: &mut dyn FnMut(&mut Edge, &[u8]) -> T,
+    ) -> T {
+        let view = &delivery.view;
+        let attributes = self.attributes_of(view);
+        let mut head = std::mem::take(&mut self.scratch);
+        head.clear();
+        let named = native::NamedHead {
+            topic,
+            partition,
+            position: native::Position {
+                epoch: self.settings.log_of(partition).epoch,
+                offset: view.offset(),
+            },
+            prev: view.prev(),
+            retained: retained(view),
+            subscription,
+        };
+        native::encode_named_message_head(&named, &attributes, &mut head);
+        let entered = enter(self, &head);
+        self.scratch = head;
+        self.attributes = attributes;
+        entered
+    }
+}

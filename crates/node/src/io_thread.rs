@@ -1,0 +1,263 @@
+//! One I/O thread: its descriptor table, its sockets, what its home already knows, and then its reactor.
+//!
+//! Everything that a thread owns is made on it, after it has a descriptor table of its own.
+
+use crate::log_thread::LogError;
+use crate::mailbox::ThreadMailbox;
+use crate::memory::MemfdMemory;
+use crate::reactor::{Clock, Reactor, ReactorParts};
+use crate::restore::Restoration;
+use crate::running::StartError;
+use broker::home::{Home, segments_max};
+use broker::now::Now;
+use broker::settings::Settings;
+use net::Net;
+use net::kernel::{Counters, Handover, Kernel, KernelOptions, ListenOptions, Waker, unshare_table};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Said to connections that no thread has room for.
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n\
+Content-Type: application/problem+json\r\nContent-Length: 126\r\n\r\n\
+{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
+\"detail\":\"no room for connections\",\"code\":\"connections_full\"}";
+
+/// The same where TLS is spoken, before anything is: the alert `internal_error` (RFC 8446, 6.2).
+const TLS_REFUSAL: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+
+/// What all threads are started with.
+pub(crate) struct Shared {
+    pub settings: Arc<Settings>,
+    pub keep: Vec<RawFd>,
+    pub private_tables: bool,
+    pub registered_sockets: bool,
+    /// Listeners without TLS; they are the first.
+    pub plain_count: usize,
+    pub tls: Option<Arc<tls::Server>>,
+    pub socket_send_bytes: usize,
+    pub backlog_max: i32,
+    pub hash_seed: (u64, u64),
+    pub began: Instant,
+}
+
+/// One thread, before it runs.
+pub(crate) struct ThreadParts {
+    pub id: u16,
+    pub mailbox: ThreadMailbox,
+    pub waker: Arc<Waker>,
+    pub handover: Handover,
+    pub listen: Vec<SocketAddr>,
+    pub shared: Arc<Shared>,
+    /// What logs on disk hold for the home of this thread.
+    pub restorations: Vec<Restoration>,
+    /// Where its starter waits.
+    pub ready: Sender<Result<Ready, StartError>>,
+}
+
+/// What it tells its starter.
+pub(crate) struct Ready {
+    pub addresses: Vec<SocketAddr>,
+    pub connections_max: u32,
+    pub table_refused: Option<String>,
+    pub counters: Arc<Counters>,
+    pub tls_counters: Option<Arc<tls::Counters>>,
+}
+
+impl ThreadParts {
+    /// Opens what the thread needs, answers its starter, and takes turns until told to stop.
+    ///
+    /// # Errors
+    /// When the network as a whole fails.
+    pub fn run(self) -> io::Result<()> {
+        let ThreadParts {
+            id,
+            mailbox,
+            waker,
+            handover,
+            listen,
+            shared,
+            restorations,
+            ready,
+        } = self;
+        let mut table_refused = None;
+        let mut is_private = shared.private_tables;
+        if is_private && let Err(refused) = unshare_table(&shared.keep) {
+            is_private = false;
+            table_refused = Some(format!("{refused:?}").to_lowercase());
+        }
+        let opened = open_kernel(&shared, id, is_private, waker, handover, &listen);
+        let (kernel, addresses) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                // The starter waits for this answer.
+                let _ = ready.send(Err(error));
+                return Ok(());
+            }
+        };
+        let mut memory = MemfdMemory::default();
+        let home = match restored_home(&shared, id, restorations, &mut memory) {
+            Ok(home) => home,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(());
+            }
+        };
+        let connections_max = kernel.connections_max();
+        let counters = kernel.counters();
+        let as_ready = |tls_counters| {
+            Ok(Ready {
+                addresses,
+                connections_max,
+                table_refused,
+                counters,
+                tls_counters,
+            })
+        };
+        let turning = Turning {
+            mailbox,
+            id,
+            shared,
+            memory,
+            home,
+        };
+        // Two kinds of reactors, so that a node without TLS has nothing of it.
+        match turning.shared.tls.clone() {
+            None => {
+                let _ = ready.send(as_ready(None));
+                turning.run(kernel)
+            }
+            Some(server) => {
+                let mut net = tls::Tls::new(kernel);
+                net.serve(turning.shared.plain_count as u8, &server);
+                let _ = ready.send(as_ready(Some(net.counters())));
+                turning.run(net)
+            }
+        }
+    }
+}
+
+/// What a thread's reactor is made from, whatever the network is.
+struct Turning {
+    mailbox: ThreadMailbox,
+    id: u16,
+    shared: Arc<Shared>,
+    memory: MemfdMemory,
+    home: Option<Home>,
+}
+
+impl Turning {
+    fn run(self, net: impl Net) -> io::Result<()> {
+        let reactor = Reactor::new(ReactorParts {
+            net,
+            mailbox: self.mailbox,
+            clock: SystemClock {
+                began: self.shared.began,
+            },
+            id: self.id,
+            settings: self.shared.settings.clone(),
+            memory: Box::new(self.memory),
+            hash_seed: self.shared.hash_seed,
+            home: self.home,
+        });
+        reactor.run()
+    }
+}
+
+/// A home that knows what logs on disk hold; none if there is nothing to know.
+fn restored_home(
+    shared: &Shared,
+    id: u16,
+    restorations: Vec<Restoration>,
+    memory: &mut MemfdMemory,
+) -> Result<Option<Home>, StartError> {
+    if restorations.is_empty() {
+        return Ok(None);
+    }
+    let mut home = Home::new(shared.settings.clone(), id, shared.hash_seed);
+    let now_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis() as u64;
+    let mut windows = Vec::new();
+    for restoration in restorations {
+        let window = restoration
+            .restore(&mut home, memory)
+            .map_err(|_| StartError::Log("any".into(), LogError::Memory))?;
+        windows.push(window);
+    }
+    home.restore_windows(now_ms, &windows);
+    Ok(Some(home))
+}
+
+fn open_kernel(
+    shared: &Shared,
+    id: u16,
+    is_private: bool,
+    waker: Arc<Waker>,
+    handover: Handover,
+    listen: &[SocketAddr],
+) -> Result<(Kernel, Vec<SocketAddr>), StartError> {
+    let threads_count = u32::from(shared.settings.edges_count);
+    // Each segment of the thread's home is a descriptor (`MemfdMemory`), and has to be had when connections fill the table.
+    let segments_max = match id < shared.settings.homes_count {
+        true => segments_max(&shared.settings, id),
+        false => 0,
+    };
+    let options = KernelOptions {
+        table_reserved: u32::try_from(segments_max).unwrap_or(u32::MAX),
+        connections_max: shared
+            .settings
+            .limits
+            .connections_max
+            .min(KernelOptions::default().connections_max),
+        table_threads_count: if is_private { 1 } else { threads_count },
+        registered_max: if shared.registered_sockets {
+            u32::MAX
+        } else {
+            0
+        },
+        ..KernelOptions::default()
+    };
+    let mut kernel = Kernel::new(options, waker, handover).map_err(StartError::System)?;
+    let mut addresses = Vec::new();
+    for (place, &address) in listen.iter().enumerate() {
+        let mut options = ListenOptions::new(address);
+        options.backlog_max = shared.backlog_max;
+        options.socket_send_bytes = Some(shared.socket_send_bytes);
+        options.refusal = if place < shared.plain_count {
+            REFUSAL
+        } else {
+            TLS_REFUSAL
+        };
+        let (_, bound) = kernel
+            .listen(&options)
+            .map_err(|error| StartError::Listen(address, error))?;
+        addresses.push(bound);
+    }
+    Ok((kernel, addresses))
+}
+
+struct SystemClock {
+    began: Instant,
+}
+
+impl Clock for SystemClock {
+    fn now(&mut self) -> Now {
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            monotonic_ms: self.monotonic_ms(),
+            unix_ms: unix.as_millis() as u64,
+        }
+    }
+
+    fn monotonic_ms(&mut self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+}
