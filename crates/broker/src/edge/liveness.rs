@@ -7,6 +7,7 @@
 
 use super::Edge;
 use super::slots::{NONE, Protocol, Slot, flag};
+use super::sweep::Pace;
 use std::collections::VecDeque;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
@@ -91,7 +92,10 @@ impl Edge {
             self.second = now_s;
             self.ask_for_positions();
         }
-        let blocks = self.sweep.begin(self.now.monotonic_ms, self.slots.places());
+        let pace = self.pace();
+        let blocks = self
+            .sweep
+            .begin(self.now.monotonic_ms, self.slots.places(), pace);
         for _ in 0..blocks {
             for index in self.sweep.next_block(self.slots.places()) {
                 if self.slots[index].protocol != Protocol::Free {
@@ -111,7 +115,7 @@ impl Edge {
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let places = self.slots.places();
-        let sweep = (self.slots.count() > 0).then(|| self.sweep.next_ms(places));
+        let sweep = (self.slots.count() > 0).then(|| self.sweep.next_ms(places, self.pace()));
         let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
         let positions = self.positions.next_step_ms();
         let handshake = self.handshakes.next_ms(self.now.monotonic_ms);
@@ -119,6 +123,26 @@ impl Edge {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// How fast connections are looked at: as the shortest interval of those that are there asks for.
+    fn pace(&self) -> Pace {
+        let limits = &self.settings.limits;
+        let heartbeat_s =
+            (self.statistics.event_streams > 0).then_some(limits.heartbeat_interval_s);
+        let shortest_s = heartbeat_s
+            .into_iter()
+            .fold(self.ping_interval_min_s, u32::min);
+        Pace::of(shortest_s)
+    }
+
+    /// A session is pinged at this interval from now on.
+    pub(crate) fn set_ping_interval(&mut self, index: u32, interval_s: u32) {
+        let interval_s = interval_s.min(u32::from(u16::MAX));
+        self.slots[index].ping_interval_s = interval_s as u16;
+        if interval_s > 0 {
+            self.ping_interval_min_s = self.ping_interval_min_s.min(interval_s);
+        }
     }
 
     /// Seconds of the monotonic clock.

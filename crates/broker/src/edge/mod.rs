@@ -147,6 +147,8 @@ pub struct Edge {
     /// The present second, of the monotonic clock: some things are done once in each.
     second: u32,
     sweep: sweep::Sweep,
+    /// The shortest that any session has had.
+    ping_interval_min_s: u32,
     serial: u32,
     targets: Vec<u32>,
     pub(crate) scratch: Vec<u8>,
@@ -216,6 +218,7 @@ impl Edge {
             polls: BTreeSet::new(),
             second: (now.monotonic_ms / 1_000) as u32,
             sweep: sweep::Sweep::new(now.monotonic_ms),
+            ping_interval_min_s: u32::MAX,
             serial: 0,
             targets: Vec::new(),
             scratch: Vec::new(),

@@ -288,7 +288,7 @@ impl Home {
         if publication.retain {
             flags = flags.with(Flags::RETAINED);
         }
-        if std::str::from_utf8(&publication.payload).is_ok() {
+        if simdutf8::basic::from_utf8(&publication.payload).is_ok() {
             flags = flags.with(Flags::TEXT);
         }
         Ok(Checked {

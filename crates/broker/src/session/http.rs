@@ -253,7 +253,7 @@ impl Edge {
                 let slot = &mut self.slots[index];
                 slot.protocol = protocol;
                 slot.set_window_bits(deflate.map_or(0, |deflate| deflate.server_window_bits));
-                slot.ping_interval_s = ping_interval_s.min(u32::from(u16::MAX)) as u16;
+                self.set_ping_interval(index, ping_interval_s);
                 match protocol {
                     Protocol::Echo => self.statistics.echo_sessions += 1,
                     _ => self.expect(Deadline::Hello(self.slots.key(index))),

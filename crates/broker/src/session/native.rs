@@ -108,9 +108,8 @@ impl Edge {
             },
             ticket_lifetime_s: settings.tickets.lifetime_s(),
         });
-        let slot = &mut self.slots[index];
-        slot.protocol = Protocol::Native;
-        slot.ping_interval_s = ping_interval_s as u16;
+        self.slots[index].protocol = Protocol::Native;
+        self.set_ping_interval(index, ping_interval_s);
         self.stamp_hello(index);
         self.statistics.native_sessions += 1;
         self.send_native(index, &welcome);
