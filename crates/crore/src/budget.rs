@@ -19,6 +19,9 @@ pub mod connection {
     pub const NAME_HEAD_BYTES: f64 = 1.5;
     /// Descriptor and generation.
     pub const NETWORK_BYTES: f64 = 8.1;
+    /// The state of an event stream, in place of a session of the native protocol. docs/performance.md, "Ten million, at a
+    /// tenth".
+    pub const EVENT_STREAM_BYTES: f64 = 205.0;
     /// What has no name: the allocator's heads, the ends of pages.
     pub const UNACCOUNTED_BYTES: f64 = 2.0;
 }
@@ -55,6 +58,11 @@ pub mod processor {
     pub const PUBLISH_US: f64 = 9.4;
     /// A delivery: a send; on threads that are busy. 3.6 µs to receivers that are awake, 5.7 to those that sleep.
     pub const DELIVERY_US: f64 = 4.6;
+    /// What a delivery and a connect cost more where the kernel's sockets, some kilobytes each, are far more than caches hold: as
+    /// measured with 60,000 to a million connections.
+    pub const COLD_US: f64 = 4.0;
+    /// Connections at which that is half.
+    pub const COLD_HALF_CONNECTIONS: f64 = 40_000.0;
     /// What a publication costs more when each thread on its way sleeps, on a virtual machine: halted cores, cold caches.
     pub const WAKE_US: f64 = 26.0;
     /// Publications per second and core at which half of that is saved, because the core is still awake; beyond, it falls
@@ -83,6 +91,8 @@ pub mod message {
 pub mod tls {
     /// User space of an idle session beyond a plain one.
     pub const SESSION_BYTES: f64 = 453.0;
+    /// A full handshake of TLS 1.3.
+    pub const HANDSHAKE_US: f64 = 90.0;
     /// Sealing a message: for each, and for each byte (260 ns at 512 bytes).
     pub const SEAL_US: f64 = 0.16;
     /// The same, for each byte.

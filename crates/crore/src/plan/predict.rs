@@ -93,8 +93,7 @@ impl Prediction {
             out_bits,
             descriptors: demand.connections + 64.0 * demand.io_threads,
             threads,
-            connect_us: processor::CONNECT_US
-                + processor::CONNECT_WAKES * wake_us(demand, demand.connect_rate),
+            connect_us: connect_us(demand),
         }
     }
 
@@ -155,6 +154,12 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
     if demand.has_tls {
         parts.push(part("tls", tls::SESSION_BYTES * connections));
     }
+    if matches!(demand.transport, Transport::Sse) {
+        parts.push(part(
+            "streams",
+            connection::EVENT_STREAM_BYTES * connections,
+        ));
+    }
     parts
 }
 
@@ -181,6 +186,21 @@ fn wake_us(demand: &Demand, rate: f64) -> f64 {
     processor::WAKE_US / (1.0 + of_half * of_half)
 }
 
+/// What an event of a connection costs more because its socket is in no cache.
+fn cold_us(demand: &Demand) -> f64 {
+    processor::COLD_US * demand.connections
+        / (demand.connections + processor::COLD_HALF_CONNECTIONS)
+}
+
+fn connect_us(demand: &Demand) -> f64 {
+    let handshake = match demand.has_tls {
+        true => tls::HANDSHAKE_US,
+        false => 0.0,
+    };
+    let waking = processor::CONNECT_WAKES * wake_us(demand, demand.connect_rate);
+    processor::CONNECT_US + waking + cold_us(demand) + handshake
+}
+
 /// Cores.
 fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     let seal = match demand.has_tls {
@@ -189,7 +209,7 @@ fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     };
     let in_cores = |per_second: f64, us: f64| per_second * us / 1e6;
     let publications = in_cores(demand.rate, processor::PUBLISH_US);
-    let sends = in_cores(deliveries, processor::DELIVERY_US);
+    let sends = in_cores(deliveries, processor::DELIVERY_US + cold_us(demand));
     let sealing = in_cores(deliveries + demand.rate, seal);
     // Whoever receives often enough is not pinged.
     let quiet = match demand.ping_interval_s > 0.0 {
