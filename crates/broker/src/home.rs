@@ -368,6 +368,7 @@ impl Home {
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
+            state.consumed.sort_unstable_by_key(|(lane, ..)| *lane);
             for (lane, requests, bytes) in state.consumed.drain(..) {
                 out.post(
                     edge,
