@@ -198,11 +198,19 @@ impl Resumer {
                 position: Some(position),
                 ..
             } => {
-                if let Some((run, has_begun)) = self.runs.get_mut(&subscription)
-                    && !std::mem::replace(has_begun, true)
-                {
-                    (run.from, run.cursor) = (position.offset, position.offset);
-                    run.epoch = position.epoch;
+                let instance = self.peer.source().instance;
+                if let Some((run, has_begun)) = self.runs.get_mut(&subscription) {
+                    let partition = context.plan.partition(run.topic);
+                    if !std::mem::replace(has_begun, true) {
+                        (run.from, run.cursor) = (position.offset, position.offset);
+                        run.epoch = position.epoch;
+                    } else if context
+                        .oracle
+                        .holds(partition, run.epoch, run.cursor, instance)
+                    {
+                        // It goes on where it was, by the new epoch, also if the node dies before it says more.
+                        run.epoch = position.epoch;
+                    }
                 }
             }
             Event::CaughtUp {
