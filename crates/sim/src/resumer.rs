@@ -198,7 +198,7 @@ impl Resumer {
                 position: Some(position),
                 ..
             } => {
-                let instance = self.peer.source().instance;
+                let source = self.peer.source();
                 if let Some((run, has_begun)) = self.runs.get_mut(&subscription) {
                     let partition = context.plan.partition(run.topic);
                     if !std::mem::replace(has_begun, true) {
@@ -206,10 +206,11 @@ impl Resumer {
                         run.epoch = position.epoch;
                     } else if context
                         .oracle
-                        .holds(partition, run.epoch, run.cursor, instance)
+                        .holds(partition, run.epoch, run.cursor, source.instance)
                     {
-                        // It goes on where it was, by the new epoch, also if the node dies before it says more.
-                        run.epoch = position.epoch;
+                        // It goes on where it was, by the node's epoch, also if the node dies before it says more. What
+                        // does not hold is told as a gap, which comes next.
+                        has_epoch(context, run, source, position.epoch);
                     }
                 }
             }

@@ -35,7 +35,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of connections whose shortest interval is this one, in seconds; 0: they have none.
+    /// Of connections whose shortest interval is this one, in seconds; the longer it is the slower, down to a bound.
     pub fn of(interval_s: u32) -> Pace {
         Pace {
             interval_ms: u64::from(interval_s) * 1_000,

@@ -49,7 +49,9 @@ impl Edge {
 
     /// Bytes touched by indexes, and by what waits.
     pub fn memory_bytes(&self) -> usize {
-        self.indexes.memory_bytes() + vector_bytes::<u32>(self.lagging.capacity())
+        self.indexes.memory_bytes()
+            + vector_bytes::<u32>(self.lagging.capacity())
+            + vector_bytes::<(Lane, u32, u64)>(self.consumed.capacity())
     }
 
     /// A request has been dealt with.
