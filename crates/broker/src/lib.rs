@@ -6,6 +6,7 @@
 
 pub mod disk;
 pub mod edge;
+pub mod entitlement;
 pub mod filters;
 pub mod home;
 pub mod mail;

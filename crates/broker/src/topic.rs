@@ -103,6 +103,39 @@ impl<'a> Filter<'a> {
         }
         levels.next().is_none()
     }
+
+    /// Whether every topic that `other` covers is covered by this filter too.
+    pub fn covers(self, other: Filter<'_>) -> bool {
+        self.covers_with(other, Some)
+    }
+
+    /// The same with levels of this filter that stand for others: `stands_for` is given each of them and says what is meant;
+    /// `None`: nothing, so that nothing is covered.
+    pub fn covers_with(
+        self,
+        other: Filter<'_>,
+        stands_for: impl Fn(&'a str) -> Option<&'a str>,
+    ) -> bool {
+        if other.0.starts_with('$') && self.0.starts_with(['+', '#']) {
+            return false;
+        }
+        let mut levels = other.0.split('/');
+        for own in self.0.split('/') {
+            if own == "#" {
+                return true;
+            }
+            let Some(own) = stands_for(own) else {
+                return false;
+            };
+            match levels.next() {
+                Some(level) if own == level && level != "#" => {}
+                Some(level) if own == "+" && level != "#" => {}
+                _ => return false,
+            }
+        }
+        // What ends with `#` has topics beyond the last level of this filter, its parent among them.
+        levels.next().is_none()
+    }
 }
 
 impl<'a> From<TopicName<'a>> for Filter<'a> {

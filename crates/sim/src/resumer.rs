@@ -204,10 +204,12 @@ impl Resumer {
                     if !std::mem::replace(has_begun, true) {
                         (run.from, run.cursor) = (position.offset, position.offset);
                         run.epoch = position.epoch;
-                    } else if context
-                        .oracle
-                        .holds(partition, run.epoch, run.cursor, source.instance)
-                    {
+                    } else if context.oracle.holds(
+                        partition,
+                        run.epoch,
+                        run.cursor,
+                        source.instance,
+                    ) {
                         // It goes on where it was, by the node's epoch, also if the node dies before it says more. What
                         // does not hold is told as a gap, which comes next.
                         has_epoch(context, run, source, position.epoch);

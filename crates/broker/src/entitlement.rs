@@ -1,0 +1,318 @@
+//! Who may do what, as plain values: what a token or an API key says, and what that permits.
+//!
+//! Place on the path: step 3. A session asks [`Entitlement::permits`] before it subscribes, publishes or reads history.
+//! Signatures are not looked at here: an edge leaves a [`Question`] in its outputs, the shell lets its [`Judge`] answer it,
+//! and the verdict comes back as an input. Meanwhile the connection is not read.
+//!
+//! Invariants: what is not permitted by name is forbidden; `{sub}` stands for a whole level and never becomes a wildcard
+//! or several levels; nothing here holds or prints a credential but a [`Question`] on its way.
+
+use crate::topic::Filter;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::sync::Arc;
+use stdx::key::Key;
+use wire::native::ErrorCode;
+
+/// Longest token or API key, in bytes; a longer one is refused unread.
+pub const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
+/// Longest subject, in bytes: it has to fit into a topic's name.
+pub const SUBJECT_BYTES_MAX: usize = 255;
+/// What stands for the subject in filters of permissions; a whole level.
+pub const SUBJECT_PLACE: &str = "{sub}";
+/// Of [`Entitlement::expires_s`]: it does not expire.
+pub const NEVER: u32 = u32::MAX;
+
+/// What a client shows to say who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CredentialKind {
+    /// A signed token (JWT, RFC 7519).
+    Token,
+    /// A secret of a server.
+    ApiKey,
+}
+
+/// A credential by its hash: two are the same if, and for all purposes only if, their digests are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Digest(pub [u8; 16]);
+
+impl Digest {
+    /// Of a credential: the first half of a SHA-256 over its kind and its bytes.
+    pub fn of(kind: CredentialKind, credential: &[u8]) -> Digest {
+        let kind = match kind {
+            CredentialKind::Token => [0],
+            CredentialKind::ApiKey => [1],
+        };
+        let hash = Sha256::new()
+            .chain_update(kind)
+            .chain_update(credential)
+            .finalize();
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash[..16]);
+        Digest(digest)
+    }
+}
+
+/// What an edge wants to know of its shell. At most one of a connection is on its way.
+pub struct Question {
+    /// Who waits.
+    pub connection: Key,
+    /// What for; comes back with the verdict.
+    pub purpose: Purpose,
+    /// What was shown.
+    pub kind: CredentialKind,
+    /// Its bytes, at most [`CREDENTIAL_BYTES_MAX`].
+    pub credential: Box<[u8]>,
+    /// Its hash.
+    pub digest: Digest,
+}
+
+impl fmt::Debug for Question {
+    /// Without the credential.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Question {
+            connection,
+            purpose,
+            kind,
+            ..
+        } = self;
+        write!(formatter, "{kind:?} of {connection:?} for {purpose:?}")
+    }
+}
+
+/// What a verdict is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// An HTTP request, whose head waits in the connection's input. It may become a WebSocket connection.
+    Request,
+    /// A session of the native protocol, whose HELLO waits.
+    Hello,
+    /// A session that goes on with a new token, by the number of its request.
+    Renewal {
+        /// The client's number.
+        request: u32,
+    },
+}
+
+/// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares; nothing of it is on the path of
+/// a message.
+pub trait Judge: Send + Sync {
+    /// What a credential entitles to. `now_s` is the wall clock, seconds since 1970.
+    fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged;
+
+    /// Whether something has been revoked that lets a connection of this entitlement go on no longer. Called for each entitlement of
+    /// an edge when the node tells the edge that revocations have changed.
+    fn is_revoked(&self, entitlement: &Entitlement) -> bool;
+}
+
+/// A verdict, and what it took.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What the credential entitles to, or why it is refused: `unauthorized`, `token_expired`, `token_revoked`, or
+    /// `not_ready` while keys cannot be had.
+    pub verdict: Result<Entitlement, ErrorCode>,
+    /// A signature had to be computed; the caller bounds how many of these a turn has.
+    pub was_computed: bool,
+}
+
+/// What a credential entitles to. Whoever shows equal credentials has equal entitlements.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entitlement {
+    /// Which credential this is of.
+    pub digest: Digest,
+    /// Who it is: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes, may be empty.
+    pub subject: Box<str>,
+    /// A hash of `jti`, by which a token is revoked; 0 for none.
+    pub token_id: u64,
+    /// `iat`, seconds since 1970; 0 if it does not say.
+    pub issued_s: u32,
+    /// `exp`, seconds since 1970; [`NEVER`].
+    pub expires_s: u32,
+    /// What it permits and how much. Equal ones are one.
+    pub terms: Arc<Terms>,
+}
+
+/// What is permitted, and how much.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Terms {
+    /// To which topics.
+    pub permissions: Permissions,
+    /// How much of it.
+    pub limits: EntitlementLimits,
+}
+
+/// How much a subject may do; `None`: as much as the node's limits allow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct EntitlementLimits {
+    /// Lasting connections (native sessions and event streams) of the subject at one node.
+    pub connections_max: Option<u32>,
+    /// Subscriptions of one connection.
+    pub subscriptions_max: Option<u32>,
+    /// Publications of one connection in a second.
+    pub publish_rate_max: Option<u32>,
+}
+
+/// What may be done with a topic.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// To receive its messages as they come, and those of history that a subscription begins with.
+    Subscribe,
+    /// To publish to it.
+    Publish,
+    /// To read its history page by page.
+    History,
+    /// To see who is subscribed.
+    Presence,
+}
+
+/// Filters for each action. They may hold `{sub}` as a whole level, and are valid filters with it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Permissions {
+    /// For [`Action::Subscribe`].
+    pub subscribe: Vec<Box<str>>,
+    /// For [`Action::Publish`].
+    pub publish: Vec<Box<str>>,
+    /// For [`Action::History`].
+    pub history: Vec<Box<str>>,
+    /// For [`Action::Presence`].
+    pub presence: Vec<Box<str>>,
+}
+
+impl Permissions {
+    /// The filters of an action.
+    pub fn of(&self, action: Action) -> &[Box<str>] {
+        match action {
+            Action::Subscribe => &self.subscribe,
+            Action::Publish => &self.publish,
+            Action::History => &self.history,
+            Action::Presence => &self.presence,
+        }
+    }
+
+    /// Whether a subject may do this with every topic that `wanted` covers. A filter is permitted if one single filter of the
+    /// permissions covers all of it.
+    pub fn permit(&self, subject: &str, action: Action, wanted: Filter<'_>) -> bool {
+        self.of(action).iter().any(|filter| {
+            let Ok(filter) = Filter::parse(filter) else {
+                return false;
+            };
+            filter.covers_with(wanted, |level| match level == SUBJECT_PLACE {
+                true => is_level(subject).then_some(subject),
+                false => Some(level),
+            })
+        })
+    }
+
+    /// Whether nothing is permitted.
+    pub fn is_empty(&self) -> bool {
+        self.subscribe.is_empty()
+            && self.publish.is_empty()
+            && self.history.is_empty()
+            && self.presence.is_empty()
+    }
+}
+
+impl Entitlement {
+    /// Whether it permits this with every topic that `wanted` covers. Its time is not looked at.
+    pub fn permits(&self, action: Action, wanted: Filter<'_>) -> bool {
+        self.terms.permissions.permit(&self.subject, action, wanted)
+    }
+}
+
+/// Whether a subject can stand for a level: it is one, no wildcard, and not the beginning of a name that wildcards spare.
+fn is_level(subject: &str) -> bool {
+    !subject.is_empty()
+        && !subject.starts_with('$')
+        && !subject
+            .bytes()
+            .any(|byte| matches!(byte, b'/' | b'+' | b'#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permits(filter: &str, subject: &str, wanted: &str) -> bool {
+        let permissions = Permissions {
+            publish: vec![filter.into()],
+            ..Permissions::default()
+        };
+        let wanted = Filter::parse(wanted).unwrap();
+        assert!(!permissions.permit(subject, Action::Subscribe, wanted));
+        permissions.permit(subject, Action::Publish, wanted)
+    }
+
+    #[test]
+    fn what_is_named_is_permitted_and_nothing_else() {
+        for (filter, wanted) in [
+            ("a", "a"),
+            ("a/#", "a"),
+            ("a/#", "a/b/c"),
+            ("a/#", "a/#"),
+            ("a/#", "a/+/c"),
+            ("a/+", "a/+"),
+            ("a/+", "a/"),
+            ("+/b", "a/b"),
+            ("#", "a/#"),
+            ("#", "+"),
+            ("$sys/#", "$sys/a"),
+        ] {
+            assert!(permits(filter, "", wanted), "{filter} {wanted}");
+        }
+        for (filter, wanted) in [
+            ("a", "b"),
+            ("a", "a/b"),
+            ("a/+", "a/#"),
+            ("a/+", "a"),
+            ("a/+", "a/b/c"),
+            ("a/b", "a/+"),
+            ("a/b/#", "a/#"),
+            ("+", "#"),
+            ("+/+", "#"),
+            ("#", "$sys/a"),
+            ("#", "$sys/#"),
+            ("+/a", "$sys/a"),
+        ] {
+            assert!(!permits(filter, "", wanted), "{filter} {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_subject_is_one_level_and_never_a_wildcard() {
+        assert!(permits("u/{sub}", "anna", "u/anna"));
+        assert!(permits("u/{sub}/#", "anna", "u/anna/in/+"));
+        assert!(!permits("u/{sub}", "anna", "u/ben"));
+        assert!(!permits("u/{sub}", "anna", "u/{sub}"));
+        assert!(!permits("u/{sub}", "anna", "u/+"));
+        for subject in ["", "+", "#", "a/b", "+/b", "a#"] {
+            let mut wanted = format!("u/{subject}");
+            if Filter::parse(&wanted).is_err() {
+                wanted = "u/x".into();
+            }
+            assert!(!permits("u/{sub}", subject, &wanted), "{subject}");
+            assert!(!permits("u/{sub}", subject, "u/x"), "{subject}");
+            assert!(!permits("u/{sub}/#", subject, "u/#"), "{subject}");
+        }
+        assert!(!permits("{sub}/#", "$sys", "$sys/a"));
+        // Only a whole level is replaced.
+        assert!(!permits("u/a{sub}", "b", "u/ab"));
+        assert!(permits("u/a{sub}", "b", "u/a{sub}"));
+    }
+
+    #[test]
+    fn digests_tell_kinds_and_bytes_apart() {
+        let of = Digest::of;
+        assert_eq!(
+            of(CredentialKind::Token, b"a"),
+            of(CredentialKind::Token, b"a")
+        );
+        assert_ne!(
+            of(CredentialKind::Token, b"a"),
+            of(CredentialKind::ApiKey, b"a")
+        );
+        assert_ne!(
+            of(CredentialKind::Token, b"a"),
+            of(CredentialKind::Token, b"b")
+        );
+    }
+}
