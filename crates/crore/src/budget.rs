@@ -40,13 +40,11 @@ pub mod fixed {
     pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;
 }
 
-/// What the kernel keeps. docs/performance.md, "An idle connection": 6.2 KB of unreclaimable slab for both ends.
+/// What the kernel keeps. docs/performance.md, "An idle connection".
 pub mod kernel {
-    /// An established socket in epoll, one end, unreclaimable slab.
-    pub const SOCKET_BYTES: f64 = 3_100.0;
-    /// The same with what the kernel calls reclaimable and cannot reclaim while the socket is open: inode and directory
-    /// entry. What memory must be there for.
-    pub const SOCKET_ALL_BYTES: f64 = 4_090.0;
+    /// An established socket in epoll, one end: slab, with inode and directory entry, which the kernel calls reclaimable and
+    /// cannot reclaim while the socket is open.
+    pub const SOCKET_BYTES: f64 = 4_150.0;
     /// Bytes of socket buffers that a connection with a message on its way holds: a page.
     pub const INFLIGHT_BYTES: f64 = 4_096.0;
 }

@@ -54,7 +54,8 @@ impl ProcessFigures {
 /// The machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineFigures {
-    /// Slab of the kernel that it cannot give back, in bytes: sockets above all.
+    /// Slab of the kernel, in bytes: sockets above all. What it could give back, caches of files, is left out where
+    /// `/proc/slabinfo` may be read.
     pub slab_bytes: Option<u64>,
     /// Buffers of TCP sockets, in bytes.
     pub tcp_bytes: Option<u64>,
@@ -78,7 +79,7 @@ impl MachineFigures {
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
         let times = times(&stat, ticks_per_s);
         MachineFigures {
-            slab_bytes: kibibytes(&memory, "SUnreclaim:"),
+            slab_bytes: slab_bytes(&memory, read("/proc/slabinfo").as_deref()),
             available_bytes: kibibytes(&memory, "MemAvailable:"),
             tcp_bytes: tcp_field(&sockets, "mem")
                 .map(|pages| pages * rustix::param::page_size() as u64),
@@ -117,6 +118,27 @@ impl MachineFacts {
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
         }
     }
+}
+
+/// Slab without caches of files. An open socket's inode and directory entry count as reclaimable and are not.
+fn slab_bytes(memory: &str, slabs: Option<&str>) -> Option<u64> {
+    let of_sockets =
+        |slabs| Some(cache_bytes(slabs, "sock_inode_cache")? + cache_bytes(slabs, "dentry")?);
+    match slabs.and_then(of_sockets) {
+        Some(bytes) => Some(kibibytes(memory, "SUnreclaim:")? + bytes),
+        None => kibibytes(memory, "Slab:"),
+    }
+}
+
+/// A cache's pages in `/proc/slabinfo`, version 2.1, in bytes.
+fn cache_bytes(slabs: &str, name: &str) -> Option<u64> {
+    let mut lines = slabs.lines().map(|line| line.split_ascii_whitespace());
+    let fields: Vec<&str> = lines
+        .find(|fields| fields.clone().next() == Some(name))?
+        .collect();
+    let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
+    let pages = number(5)?.checked_mul(number(14)?)?;
+    pages.checked_mul(rustix::param::page_size() as u64)
 }
 
 /// The field of a line `name: 12 kB`, in bytes.
@@ -170,6 +192,32 @@ mod tests {
         assert_eq!(tcp_field("TCP: inuse 5", "mem"), None);
         let times = times("cpu  100 0 200 900 5 0 50 25 0 0\ncpu0 1\n", 100.0);
         assert_eq!(times, Some((3.5, 0.25)));
+    }
+
+    #[test]
+    fn slab_is_that_of_sockets_without_caches_of_files() {
+        let memory = "Slab:  9000 kB\nSReclaimable:  5000 kB\nSUnreclaim:  4000 kB\n";
+        let cache = |name, pages: u64, slabs: u64| {
+            format!("{name} 1 2 832 19 {pages} : tunables 0 0 0 : slabdata 1 {slabs} 0\n")
+        };
+        let inodes = cache("sock_inode_cache", 4, 10);
+        let files = cache("ext4_inode_cache", 8, 1_000);
+        let all = format!(
+            "slabinfo - version: 2.1\n{files}{inodes}{}",
+            cache("dentry", 1, 3)
+        );
+        let page = rustix::param::page_size() as u64;
+        assert_eq!(
+            slab_bytes(memory, Some(&all)),
+            Some(4_000 * 1_024 + 43 * page)
+        );
+        for unreadable in [
+            None,
+            Some(inodes.as_str()),
+            Some("sock_inode_cache 1 2\ndentry\n"),
+        ] {
+            assert_eq!(slab_bytes(memory, unreadable), Some(9_000 * 1_024));
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn connection_bytes() -> f64 {
         + NAME_BYTES
         + connection::NETWORK_BYTES
         + connection::UNACCOUNTED_BYTES
-        + kernel::SOCKET_ALL_BYTES
+        + kernel::SOCKET_BYTES
 }
 
 /// Connections that the memory has room for.
@@ -194,7 +194,7 @@ fn memory(machine: &Machine, wish: Wish) -> Option<Finding> {
         "at most {} connections: {:.0} bytes for each idle one, {:.0} of them the kernel's, and {} for the default log",
         count(room),
         connection_bytes(),
-        kernel::SOCKET_ALL_BYTES,
+        kernel::SOCKET_BYTES,
         bytes(LOGS_BYTES)
     );
     let mut finding = Finding::ok("memory", value, meaning).bounds(room, room);
@@ -301,7 +301,7 @@ fn mappings(machine: &Machine, wish: Wish) -> Option<Finding> {
     const ARENA_BYTES: u64 = 64 << 20;
     const OTHERS: u64 = 500;
     let max = machine.number("vm.max_map_count")?;
-    let user = (wish.connections as f64 * (connection_bytes() - kernel::SOCKET_ALL_BYTES)) as u64;
+    let user = (wish.connections as f64 * (connection_bytes() - kernel::SOCKET_BYTES)) as u64;
     let needed = OTHERS + 2 * wish.io_threads + LOGS_BYTES / SEGMENT_BYTES + 2 * user / ARENA_BYTES;
     let meaning = format!(
         "about {} mappings for so many connections and the default log; 512 more for each GiB of logs in memory",

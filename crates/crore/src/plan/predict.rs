@@ -170,7 +170,7 @@ fn kernel_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
     vec![
         Part {
             name: "sockets",
-            amount: kernel::SOCKET_ALL_BYTES * demand.connections,
+            amount: kernel::SOCKET_BYTES * demand.connections,
         },
         Part {
             name: "socket buffers",
