@@ -29,10 +29,12 @@ pub enum ClientFrame<'a> {
     Pong(u64),
     /// Ask for a resume ticket; the client's number for the answer.
     Ticket(u32),
+    /// Go on with a new token.
+    Renew(Renew<'a>),
 }
 
 /// HELLO.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hello<'a> {
     /// Seconds between signs of life that the client wishes; 0 leaves it to the server.
     pub ping_interval_s: u32,
@@ -44,6 +46,21 @@ pub struct Hello<'a> {
     pub ticket: Option<&'a [u8]>,
     /// Where the client has come further than the ticket; nothing without one.
     pub cursors: List<'a, ResumeCursor>,
+}
+
+impl std::fmt::Debug for Hello<'_> {
+    /// Without token and ticket.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let has_token = self.token.is_some();
+        let has_ticket = self.ticket.is_some();
+        f.debug_struct("Hello")
+            .field("ping_interval_s", &self.ping_interval_s)
+            .field("name", &self.name)
+            .field("has_token", &has_token)
+            .field("has_ticket", &has_ticket)
+            .field("cursors", &self.cursors)
+            .finish()
+    }
 }
 
 /// SUBSCRIBE.
@@ -86,6 +103,22 @@ pub struct Credit {
     pub messages: u32,
 }
 
+/// RENEW.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Renew<'a> {
+    /// The client's number for the answer.
+    pub request: u32,
+    /// The new bearer token.
+    pub token: &'a str,
+}
+
+impl std::fmt::Debug for Renew<'_> {
+    /// Without the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Renew({})", self.request)
+    }
+}
+
 impl<'a> ClientFrame<'a> {
     /// Reads one frame, which is all of `bytes`.
     ///
@@ -112,6 +145,7 @@ impl<'a> ClientFrame<'a> {
             frame_type::PING => Self::Ping(read_token(&mut reader)?),
             frame_type::PONG => Self::Pong(read_token(&mut reader)?),
             frame_type::TICKET => Self::Ticket(read_ticket(&mut reader)?),
+            frame_type::RENEW => Self::Renew(read_renew(&mut reader)?),
             _ => return Err(FrameError::UnknownFrame(kind)),
         };
         reader.end()?;
@@ -142,6 +176,11 @@ impl<'a> ClientFrame<'a> {
             Self::Ticket(request) => {
                 out.extend_from_slice(&[frame_type::TICKET, 0]);
                 varint::encode(u64::from(*request), out);
+            }
+            Self::Renew(renew) => {
+                out.extend_from_slice(&[frame_type::RENEW, 0]);
+                varint::encode(u64::from(renew.request), out);
+                write_bytes(renew.token.as_bytes(), out);
             }
         }
     }
@@ -267,6 +306,14 @@ fn read_ticket(reader: &mut Reader<'_>) -> Result<u32, FrameError> {
     let request = reader.varint_u32()?;
     read_no_options(reader, flags, Reference::Request(request))?;
     Ok(request)
+}
+
+fn read_renew<'a>(reader: &mut Reader<'a>) -> Result<Renew<'a>, FrameError> {
+    let flags = reader.flags(0)?;
+    let request = reader.varint_u32()?;
+    let token = reader.string()?;
+    read_no_options(reader, flags, Reference::Request(request))?;
+    Ok(Renew { request, token })
 }
 
 /// PING and PONG, in both directions.

@@ -78,6 +78,8 @@ pub enum ErrorCode {
     OriginForbidden = 203,
     /// The resume ticket does not hold; subscribe without it.
     TicketRefused = 204,
+    /// The token was revoked.
+    TokenRevoked = 205,
     /// The frame exceeds frame_bytes_max.
     FrameTooLarge = 300,
     /// The payload exceeds message_bytes_max.
@@ -148,7 +150,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, by number.
-    pub const ALL: [Self; 70] = [
+    pub const ALL: [Self; 71] = [
         Self::MalformedFrame,
         Self::MalformedTopic,
         Self::MalformedFilter,
@@ -186,6 +188,7 @@ impl ErrorCode {
         Self::Forbidden,
         Self::OriginForbidden,
         Self::TicketRefused,
+        Self::TokenRevoked,
         Self::FrameTooLarge,
         Self::MessageTooLarge,
         Self::TopicTooLong,
@@ -268,6 +271,7 @@ impl ErrorCode {
             202 => Self::Forbidden,
             203 => Self::OriginForbidden,
             204 => Self::TicketRefused,
+            205 => Self::TokenRevoked,
             300 => Self::FrameTooLarge,
             301 => Self::MessageTooLarge,
             302 => Self::TopicTooLong,
@@ -346,6 +350,7 @@ impl ErrorCode {
             Self::Forbidden => "forbidden",
             Self::OriginForbidden => "origin_forbidden",
             Self::TicketRefused => "ticket_refused",
+            Self::TokenRevoked => "token_revoked",
             Self::FrameTooLarge => "frame_too_large",
             Self::MessageTooLarge => "message_too_large",
             Self::TopicTooLong => "topic_too_long",
@@ -423,6 +428,7 @@ impl ErrorCode {
             Self::Forbidden => "not permitted",
             Self::OriginForbidden => "requests from this origin are not permitted",
             Self::TicketRefused => "the resume ticket does not hold; subscribe without it",
+            Self::TokenRevoked => "the token was revoked",
             Self::FrameTooLarge => "the frame exceeds frame_bytes_max",
             Self::MessageTooLarge => "the payload exceeds message_bytes_max",
             Self::TopicTooLong => "a topic or filter has at most 255 bytes",
@@ -508,7 +514,8 @@ impl ErrorCode {
             | Self::UnsupportedWebsocketVersion => 426,
             Self::Unauthorized
             | Self::TokenExpired
-            | Self::TicketRefused => 401,
+            | Self::TicketRefused
+            | Self::TokenRevoked => 401,
             Self::Forbidden
             | Self::OriginForbidden => 403,
             Self::FrameTooLarge
@@ -577,6 +584,7 @@ impl ErrorCode {
             | Self::TokenExpired
             | Self::Forbidden
             | Self::OriginForbidden
+            | Self::TokenRevoked
             | Self::FrameTooLarge
             | Self::MessageTooLarge
             | Self::TopicTooLong

@@ -24,7 +24,7 @@ mod subscribe;
 pub mod varint;
 
 pub use attributes::{Attributes, Tag, Tags};
-pub use client_frame::{ClientFrame, Credit, Hello, History, Subscribe, Unsubscribe};
+pub use client_frame::{ClientFrame, Credit, Hello, History, Renew, Subscribe, Unsubscribe};
 pub use codes::{CloseCode, ErrorCode, UnsubscribeCode};
 pub use error::{FrameError, ItemError};
 pub use list::{Element, List, ListIter};
@@ -39,7 +39,7 @@ pub use publish::{
 };
 pub use server_frame::{
     CaughtUp, ErrorFrame, Gap, GapReason, GoAway, HistoryPage, HistoryRecord, Message,
-    NamedMessage, PageGap, PartitionEpoch, PlainTopic, Published, ServerFrame, SkipReason, Skipped,
+    NamedMessage, PageGap, PartitionEpoch, PlainTopic, Published, Renewed, ServerFrame, SkipReason, Skipped,
     Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
 };
 pub use subscribe::{Policy, Start, SubscribeItem, SubscribeRequest};
@@ -70,7 +70,7 @@ pub struct Position {
 pub enum Reference {
     /// The connection as a whole.
     Connection,
-    /// The request that the client numbered so (PUBLISH, HISTORY, TICKET).
+    /// The request that the client numbered so (PUBLISH, HISTORY, TICKET, RENEW).
     Request(u32),
     /// The subscription that the client numbered so.
     Subscription(u32),
@@ -94,7 +94,7 @@ pub mod frame_type {
     pub const PING: u8 = 0x07;
     /// Both: the answer to PING.
     pub const PONG: u8 = 0x08;
-    /// Client, reserved: renew the token without reconnecting.
+    /// Client: go on with a new token.
     pub const RENEW: u8 = 0x09;
     /// Client: ask for a resume ticket.
     pub const TICKET: u8 = 0x0A;
@@ -122,10 +122,12 @@ pub mod frame_type {
     pub const ERROR: u8 = 0x8B;
     /// Server: leave, and when and where to return.
     pub const GO_AWAY: u8 = 0x8C;
-    /// Server, reserved: the answer to RENEW.
+    /// Server: the answer to RENEW.
     pub const RENEWED: u8 = 0x8D;
     /// Server: a resume ticket.
     pub const TICKET_ISSUED: u8 = 0x8E;
+    /// Server: the token expires soon.
+    pub const TOKEN_EXPIRES: u8 = 0x8F;
 }
 
 /// Keys of the options block. Even keys may be skipped by who does not know them; odd keys must be understood.

@@ -41,6 +41,17 @@ impl<'a> ServerFrame<'a> {
             frame_type::PING => Self::Ping(read_token(&mut reader)?),
             frame_type::PONG => Self::Pong(read_token(&mut reader)?),
             frame_type::TICKET_ISSUED => Self::TicketIssued(read_ticket(&mut reader)?),
+            frame_type::RENEWED => {
+                let flags = reader.flags(0)?;
+                let request = reader.varint_u32()?;
+                let expires_ms = reader.varint()?;
+                read_no_options(&mut reader, flags, Reference::Connection)?;
+                Self::Renewed(Renewed {
+                    request,
+                    expires_ms,
+                })
+            }
+            frame_type::TOKEN_EXPIRES => Self::TokenExpires(read_token(&mut reader)?),
             _ => return Err(FrameError::UnknownFrame(kind)),
         };
         reader.end()?;
@@ -107,6 +118,14 @@ impl<'a> ServerFrame<'a> {
                 varint::encode(u64::from(issued.request), out);
                 varint::encode(issued.expires_ms, out);
                 write_bytes(issued.ticket, out);
+            }
+            Self::Renewed(renewed) => {
+                out.extend_from_slice(&[frame_type::RENEWED, 0]);
+                varint::encode(u64::from(renewed.request), out);
+                varint::encode(renewed.expires_ms, out);
+            }
+            Self::TokenExpires(expires_ms) => {
+                write_token(frame_type::TOKEN_EXPIRES, *expires_ms, out);
             }
         }
     }

@@ -38,6 +38,10 @@ pub enum ServerFrame<'a> {
     Pong(u64),
     /// A resume ticket.
     TicketIssued(TicketIssued<'a>),
+    /// The session goes on with a new token.
+    Renewed(Renewed),
+    /// The token expires soon: when, milliseconds since 1970 by the server's clock.
+    TokenExpires(u64),
 }
 
 /// WELCOME.
@@ -342,6 +346,15 @@ pub struct TicketIssued<'a> {
     pub expires_ms: u64,
     /// The ticket: at most [`super::TICKET_BYTES_MAX`] bytes, which mean nothing to the client.
     pub ticket: &'a [u8],
+}
+
+/// RENEWED.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Renewed {
+    /// The client's number.
+    pub request: u32,
+    /// When the new token expires, milliseconds since 1970 by the server's clock; 0 for never.
+    pub expires_ms: u64,
 }
 
 impl Subscribed<'_> {

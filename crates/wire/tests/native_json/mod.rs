@@ -94,6 +94,9 @@ pub fn client_json(frame: &ClientFrame<'_>) -> Value {
         ClientFrame::Ping(token) => json!({ "type": "ping", "token": token.to_string() }),
         ClientFrame::Pong(token) => json!({ "type": "pong", "token": token.to_string() }),
         ClientFrame::Ticket(request) => json!({ "type": "ticket", "request": request }),
+        ClientFrame::Renew(renew) => {
+            json!({ "type": "renew", "request": renew.request, "token": renew.token })
+        }
     }
 }
 
@@ -336,6 +339,10 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
         "ping" => use_frame(ClientFrame::Ping(big(value, "token"))),
         "pong" => use_frame(ClientFrame::Pong(big(value, "token"))),
         "ticket" => use_frame(ClientFrame::Ticket(small(value, "request"))),
+        "renew" => use_frame(ClientFrame::Renew(Renew {
+            request: small(value, "request"),
+            token: text(field(value, "token")),
+        })),
         other => panic!("unknown type {other}"),
     }
 }
@@ -484,6 +491,12 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
         }
         ServerFrame::Ping(token) => json!({ "type": "ping", "token": token.to_string() }),
         ServerFrame::Pong(token) => json!({ "type": "pong", "token": token.to_string() }),
+        ServerFrame::Renewed(renewed) => json!({
+            "type": "renewed", "request": renewed.request, "expires_ms": renewed.expires_ms.to_string(),
+        }),
+        ServerFrame::TokenExpires(at_ms) => {
+            json!({ "type": "token_expires", "expires_ms": at_ms.to_string() })
+        }
         ServerFrame::TicketIssued(issued) => json!({
             "type": "ticket_issued", "request": issued.request,
             "expires_ms": issued.expires_ms.to_string(), "ticket": files::hex(issued.ticket),
@@ -613,6 +626,11 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
         }
         "ping" => use_frame(ServerFrame::Ping(big(value, "token"))),
         "pong" => use_frame(ServerFrame::Pong(big(value, "token"))),
+        "renewed" => use_frame(ServerFrame::Renewed(Renewed {
+            request: small(value, "request"),
+            expires_ms: big(value, "expires_ms"),
+        })),
+        "token_expires" => use_frame(ServerFrame::TokenExpires(big(value, "expires_ms"))),
         "ticket_issued" => use_frame(ServerFrame::TicketIssued(TicketIssued {
             request: small(value, "request"),
             expires_ms: big(value, "expires_ms"),
