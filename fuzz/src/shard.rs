@@ -80,6 +80,7 @@ fn settings() -> Arc<Settings> {
         node_name: "fuzz".into(),
         compression: None,
         allowed_origins: Vec::new(),
+        entitlement: None,
     })
 }
 

@@ -258,11 +258,12 @@ impl Home {
             }
             Request::Describe {
                 connection,
+                number,
                 indexes,
                 positions,
             } => {
                 self.consumed(from);
-                self.describe(from.edge, connection, &indexes, positions, out);
+                self.describe(from.edge, (connection, number), &indexes, positions, out);
             }
             Request::Positions => {
                 self.consumed(from);
@@ -441,7 +442,7 @@ impl Home {
     fn describe(
         &self,
         from: EdgeId,
-        connection: Key,
+        (connection, number): (Key, u32),
         indexes: &[u32],
         positions: bool,
         out: &mut HomeOutputs,
@@ -467,6 +468,7 @@ impl Home {
             from,
             Letter::Described {
                 connection,
+                number,
                 names,
                 positions,
             },

@@ -208,11 +208,13 @@ pub enum Request {
         /// Bounds of the page.
         limits: PageLimits,
     },
-    /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of. Answered by
-    /// [`Letter::Described`].
+    /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of, and what a new token is held
+    /// against. Answered by [`Letter::Described`].
     Describe {
-        /// The connection whose ticket it is.
+        /// The connection whose subscriptions they are.
         connection: Key,
+        /// Comes back with the answer.
+        number: u32,
         /// Topics between this home and this edge; the edge has subscriptions to all of them.
         indexes: Vec<u32>,
         /// Positions of partitions are wanted too.
@@ -390,6 +392,8 @@ pub enum Letter {
     Described {
         /// The connection.
         connection: Key,
+        /// That of the question.
+        number: u32,
         /// The names, in the order of the question; each behind its length in one byte.
         names: Slice,
         /// Of all partitions of this home, if asked for.

@@ -1,5 +1,6 @@
 //! What a node is told at its start, as plain values: shards, logs, rules, limits. Shared read-only by all shards.
 
+use crate::entitlement::Permissions;
 use crate::filters::FilterTrie;
 use crate::mail::{HomeId, PartitionId};
 use crate::topic::Filter;
@@ -28,6 +29,17 @@ pub struct Settings {
     pub compression: Option<CompressionSettings>,
     /// Origins that browsers may come from, beside pages served by the node itself. `*` allows all.
     pub allowed_origins: Vec<String>,
+    /// Who may do what; `None`: everybody everything.
+    pub entitlement: Option<EntitlementSettings>,
+}
+
+/// Clients are asked who they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EntitlementSettings {
+    /// What is permitted to who shows no credential. Nothing by default.
+    pub anonymous: Permissions,
+    /// Clients are told so long before their token expires, in seconds.
+    pub notice_before_s: u32,
 }
 
 /// What is compressed, and how (RFC 7692, without context takeover).

@@ -19,7 +19,7 @@ pub struct Ticket {
     pub issued_ms: u64,
     /// Until when it holds, milliseconds since 1970.
     pub expires_ms: u64,
-    /// Who the client is; empty until clients have identities.
+    /// Who the client is, as `session::identity` writes it; empty for an anonymous one.
     pub identity: Vec<u8>,
     /// How far each partition had been sent, for the filters; ascending.
     pub positions: Vec<(PartitionId, Position)>,

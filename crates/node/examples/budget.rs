@@ -166,6 +166,7 @@ impl World {
             memory: Box::new(HeapMemory::new(1 << 30)),
             hash_seed: (1, 2),
             home: None,
+            judge: None,
         });
         World {
             reactor,
@@ -456,5 +457,6 @@ fn settings(is_packed: bool) -> Settings {
             level: 1,
         }),
         allowed_origins: Vec::new(),
+        entitlement: None,
     }
 }

@@ -191,6 +191,7 @@ fn settings() -> Settings {
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),
+        entitlement: None,
     }
 }
 

@@ -163,6 +163,7 @@ impl Turning {
             memory: Box::new(self.memory),
             hash_seed: self.shared.hash_seed,
             home: self.home,
+            judge: None,
         });
         reactor.run()
     }

@@ -8,6 +8,7 @@
 use crate::mailbox::{Control, Mailbox, Post, Report};
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Written};
+use broker::entitlement::{Judge, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{Letter, Request};
 use broker::now::Now;
@@ -57,6 +58,7 @@ pub struct Reactor<N, M, C> {
     home: Option<Home>,
     home_out: HomeOutputs,
     memory: Box<dyn Memory>,
+    judge: Option<Arc<dyn Judge>>,
     events: Vec<Event>,
     posts: Vec<Post>,
     ready: VecDeque<Conn>,
@@ -88,6 +90,8 @@ pub struct ReactorParts<N, M, C> {
     pub hash_seed: (u64, u64),
     /// A home that knows what its logs hold on disk; without one it begins with nothing.
     pub home: Option<Home>,
+    /// Who judges credentials; none where nobody is asked.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
@@ -102,6 +106,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             memory,
             hash_seed,
             home,
+            judge,
         } = parts;
         let now = clock.now();
         let home = home.or_else(|| {
@@ -116,6 +121,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home,
             home_out: HomeOutputs::new(settings.edges_count),
             memory,
+            judge,
             events: Vec::new(),
             posts: Vec::new(),
             ready: VecDeque::new(),
@@ -164,6 +170,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
         self.events = events;
         self.read_ready();
+        self.judge();
         self.exchange();
         self.pump();
         self.exchange();
@@ -182,6 +189,31 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         } else {
             Turn::Continue
         })
+    }
+
+    /// Answers what the edge asks about credentials.
+    fn judge(&mut self) {
+        let Some(judge) = &self.judge else {
+            return;
+        };
+        for question in std::mem::take(&mut self.edge.out.questions) {
+            let Question {
+                connection,
+                purpose,
+                kind,
+                credential,
+                digest,
+            } = question;
+            let judged = judge.judge(kind, &credential, digest, self.now.unix_ms / 1_000);
+            self.edge
+                .judged(connection, purpose, digest, judged.verdict);
+        }
+        self.edge.recheck(&**judge);
+    }
+
+    /// Something has been revoked.
+    pub fn revocations_changed(&mut self) {
+        self.edge.revocations_changed();
     }
 
     /// The edge role, to look at.

@@ -106,6 +106,7 @@ fn settings() -> Settings {
         node_name: "test".into(),
         compression: None,
         allowed_origins: Vec::new(),
+        entitlement: None,
     }
 }
 

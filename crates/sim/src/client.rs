@@ -1,5 +1,6 @@
 //! What all simulated clients share: one connection at a time, at its own pace, with its own misfortunes.
 
+use crate::entitlement::SimJudge;
 use crate::network::{LinkId, Network, Received};
 use crate::oracle::{Oracle, Source};
 use crate::plan::Plan;
@@ -32,6 +33,10 @@ pub struct Context<'a> {
     pub phase: Phase,
     /// Virtual milliseconds.
     pub now_ms: u64,
+    /// Where tokens are revoked.
+    pub judge: &'a SimJudge,
+    /// The wall clock, seconds since 1970.
+    pub now_s: u32,
 }
 
 /// One simulated client.

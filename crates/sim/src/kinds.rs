@@ -23,6 +23,7 @@ pub fn draw_beside(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
         match kind {
             Beside::Stream => Box::new(HttpClient::covering(id, plan, &mut random)),
             Beside::Keys => Box::new(HttpClient::naming(id, plan, &mut random)),
+            Beside::Entitled => Box::new(Resumer::entitled(id, plan, &mut random)),
             Beside::Session => Box::new(Resumer::covering(id, plan, &mut random)),
         }
     };

@@ -8,6 +8,7 @@
 pub mod client;
 pub mod covering;
 pub mod disks;
+pub mod entitlement;
 pub mod faults;
 pub mod http;
 pub mod kinds;

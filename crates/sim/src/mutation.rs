@@ -69,11 +69,19 @@ pub enum Mutation {
     PositionAhead,
     /// An edge never hears how far the streams have come.
     LosePositions,
+    /// Edges are not told that something was revoked.
+    LoseRevocation,
+    /// A token is taken for one that does not expire.
+    TokenForEver,
+    /// A token is taken for one that permits everything.
+    WideToken,
+    /// A home tells other names of topics than they have.
+    OtherNames,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 29] = [
+    pub const ALL: [Mutation; 33] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -103,7 +111,22 @@ impl Mutation {
         Mutation::DropKeys,
         Mutation::PositionAhead,
         Mutation::LosePositions,
+        Mutation::LoseRevocation,
+        Mutation::TokenForEver,
+        Mutation::WideToken,
+        Mutation::OtherNames,
     ];
+
+    /// Whether it takes clients with tokens.
+    pub fn needs_tokens(self) -> bool {
+        matches!(
+            self,
+            Mutation::LoseRevocation
+                | Mutation::TokenForEver
+                | Mutation::WideToken
+                | Mutation::OtherNames
+        )
+    }
 
     /// Whether it takes a log on disk.
     pub fn needs_disk(self) -> bool {
@@ -407,6 +430,15 @@ impl Saboteur {
                 }
                 (Letter::Granted { epoch, .. }, Some(Mutation::OldEpoch)) if self.strikes() => {
                     *epoch -= 1;
+                }
+                (Letter::Described { names, .. }, Some(Mutation::OtherNames))
+                    if !names.is_empty() && self.strikes() =>
+                {
+                    let mut other = names.to_vec();
+                    if let Some(letter) = other.get_mut(1) {
+                        *letter = if *letter == b'a' { b'b' } else { b'a' };
+                    }
+                    *names = Slice::copy_of(&other);
                 }
                 (Letter::Described { positions, .. }, Some(Mutation::TicketAhead))
                     if !positions.is_empty() =>

@@ -2,11 +2,12 @@
 
 use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
 use crate::mutation::Mutation;
+use broker::entitlement::Permissions;
 use broker::filters::FilterTrie;
 use broker::mail::Code;
 use broker::settings::{
-    CompressionSettings, Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings,
-    Settings, TicketKey, TicketSettings,
+    CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings,
+    OlderEpoch, RuleSettings, Settings, TicketKey, TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub enum Beside {
     Keys,
     /// The session of crate `client` with filters.
     Session,
+    /// The same with tokens; everybody else is anonymous then.
+    Entitled,
 }
 
 /// One world.
@@ -193,6 +196,7 @@ impl Plan {
             ),
         };
         plan.draw_returns(mutation);
+        plan.entitle();
         if mutation.is_none() && kind != Kind::Memory {
             plan.disk.hang(seed);
         }
@@ -217,6 +221,27 @@ impl Plan {
         }
     }
 
+    /// Where clients have tokens, nodes ask for them, and others may do everything without. Tokens go by the wall clock: not where
+    /// that jumps.
+    fn entitle(&mut self) {
+        if self.clock_jumps || self.clock_leaps {
+            self.beside.retain(|kind| *kind != Beside::Entitled);
+        }
+        if self.beside.contains(&Beside::Entitled)
+            && let Some(settings) = Arc::get_mut(&mut self.settings)
+        {
+            settings.entitlement = Some(EntitlementSettings {
+                anonymous: Permissions {
+                    subscribe: vec!["#".into()],
+                    publish: vec!["#".into()],
+                    history: vec!["#".into()],
+                    presence: Vec::new(),
+                },
+                notice_before_s: 2,
+            });
+        }
+    }
+
     /// A node begins: logs on disk say their epochs, those in memory have a new one if `again`.
     pub fn start(&mut self, again: bool, durable: Vec<(usize, u64, Vec<OlderEpoch>)>) {
         let old = &self.settings;
@@ -238,6 +263,7 @@ impl Plan {
             node_name: old.node_name.clone(),
             compression: old.compression,
             allowed_origins: old.allowed_origins.clone(),
+            entitlement: old.entitlement.clone(),
         });
     }
 
@@ -394,6 +420,7 @@ fn draw_settings(
         node_name: "sim".into(),
         compression: None,
         allowed_origins: vec!["*".into()],
+        entitlement: None,
     }
 }
 
@@ -402,6 +429,8 @@ fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> 
     let mut random = Prng::new(seed ^ 0x000b_e51d);
     let kinds = match mutation {
         None if matches!(seed % 5, 1 | 4) => &[Beside::Stream, Beside::Keys, Beside::Session][..],
+        None if seed % 5 == 2 => &[Beside::Entitled],
+        Some(mutation) if mutation.needs_tokens() => &[Beside::Entitled],
         Some(Mutation::IdAhead) => &[Beside::Stream],
         Some(Mutation::DropKeys) => &[Beside::Keys],
         _ => return Vec::new(),

@@ -2,15 +2,18 @@
 //! reference model.
 
 mod filters;
+mod pass;
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::covering::Covering;
 use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, SKIPPED, Source, check_skip};
 use crate::plan::Plan;
+use crate::world::START_S;
 use client::session::{
-    Answer, Event, GapCause, PublishOptions, Reason, Session, Settings, SubscriptionId,
+    Answer, Event, GapCause, PublishOptions, Reason, ServerError, Session, Settings, SubscriptionId,
 };
 use client::{Position, Start, SubscribeOptions};
+use pass::Pass;
 use std::collections::BTreeMap;
 use stdx::prng::Prng;
 
@@ -23,6 +26,8 @@ pub struct Resumer {
     /// It subscribes to filters, too.
     is_covering: bool,
     filters: BTreeMap<SubscriptionId, Covering>,
+    /// It has a token; without one it is anonymous.
+    pass: Option<Pass>,
 }
 
 impl Resumer {
@@ -39,7 +44,17 @@ impl Resumer {
             requests: BTreeMap::new(),
             is_covering: false,
             filters: BTreeMap::new(),
+            pass: None,
         }
+    }
+
+    /// One with a token, which covers a part of the topics, and ends.
+    pub fn entitled(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
+        let mut resumer = Resumer::new(id, plan, random);
+        let pass = Pass::new(id, &mut resumer.peer.random, START_S);
+        resumer.session.renew(pass.text());
+        resumer.pass = Some(pass);
+        resumer
     }
 
     /// One that subscribes to filters, too.
@@ -54,12 +69,16 @@ impl Resumer {
         self.session.disconnected(Reason::Ended, Some(10));
         self.peer.act_at_ms = context.now_ms + self.peer.random.between(1, 100);
         self.take_events(context);
+        self.renew_pass(context);
     }
 
     fn act(&mut self, context: &mut Context<'_>) {
         if self.is_covering && self.peer.random.chance(0.4) {
             self.act_on_filters(context);
             return self.peer.suffer(context);
+        }
+        if self.pass.is_some() {
+            self.act_on_pass(context);
         }
         let topic = self.peer.random.below(context.plan.topics.len() as u64) as usize;
         let name = &context.plan.topics[topic];
@@ -118,6 +137,17 @@ impl Resumer {
         self.peer.suffer(context);
     }
 
+    /// Whether the token explains that a publication was refused.
+    fn is_publication_explained(
+        &self,
+        context: &Context<'_>,
+        id: usize,
+        error: &ServerError,
+    ) -> bool {
+        let topic = context.oracle.publications[id].topic;
+        self.is_explained(context, topic, error)
+    }
+
     fn take_events(&mut self, context: &mut Context<'_>) {
         while let Some(event) = self.session.take_event() {
             context.oracle.note(self.peer.id, || {
@@ -125,7 +155,9 @@ impl Resumer {
                 text.truncate(200);
                 text
             });
-            if let Some(event) = self.on_filter_event(context, event) {
+            let event = self.on_pass_event(context, event);
+            let event = event.and_then(|event| self.on_filter_event(context, event));
+            if let Some(event) = event {
                 self.on_event(context, event);
             }
         }
@@ -149,7 +181,10 @@ impl Resumer {
                         .oracle
                         .acknowledged(context.plan, self.peer.source(), id, told);
                 }
-                Answer::Refused(error) if context.plan.may_refuse(error.code) => {
+                Answer::Refused(error)
+                    if context.plan.may_refuse(error.code)
+                        || self.is_publication_explained(context, id, &error) =>
+                {
                     let source = self.peer.source();
                     let refusal = Refusal::of(error.code);
                     context.oracle.refused(context.plan, source, id, refusal);
@@ -171,6 +206,7 @@ impl Resumer {
                 else {
                     return context.oracle.fail(id, "a message for nobody".into());
                 };
+                let topic = run.topic;
                 if !has_epoch(context, run, source, message.position.epoch) {
                     return;
                 }
@@ -192,6 +228,7 @@ impl Resumer {
                 }
                 run.cursor = offset;
                 run.seen.push(offset);
+                self.check_pass(context, topic);
             }
             Event::Subscribed {
                 subscription,
@@ -291,7 +328,11 @@ impl Resumer {
                 error: Some(error),
                 ..
             } => {
-                if context.plan.lossless {
+                let topic = self.runs.get(&subscription).map(|(run, _)| run.topic);
+                let is_explained =
+                    topic.is_some_and(|topic| self.is_explained(context, topic, &error));
+                let is_of_token = matches!(error.code, 200..=299 | 2_000);
+                if !is_explained && (context.plan.lossless || is_of_token) {
                     context.oracle.fail(id, format!("unsubscribed: {error}"));
                 }
                 if let Some((run, _)) = self.runs.remove(&subscription) {
@@ -361,7 +402,8 @@ impl Client for Resumer {
         let result = result.and_then(|()| self.session.tick(context.now_ms));
         self.take_events(context);
         if let Err(reason) = result {
-            if !reason.reconnects() || matches!(reason, Reason::Protocol(_)) {
+            let is_bad = !reason.reconnects() || matches!(reason, Reason::Protocol(_));
+            if !self.is_end_of_pass(context, &reason) && is_bad {
                 context
                     .oracle
                     .fail(self.peer.id, format!("the session ended: {reason}"));
@@ -382,6 +424,7 @@ impl Client for Resumer {
         if !self.session.is_ready() {
             return Err("not connected".into());
         }
+        self.is_pass_settled()?;
         if self.session.inflight() > 0 {
             return Err("requests were not answered".into());
         }

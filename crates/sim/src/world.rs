@@ -8,6 +8,7 @@ pub use outcome::{Options, Outcome, Reached};
 
 use crate::client::{Client, Context, Phase};
 use crate::disks::Disks;
+use crate::entitlement::SimJudge;
 use crate::faults::{Crash, MailFaults};
 use crate::mesh::{Mesh, SimMailbox};
 use crate::mutation::Saboteur;
@@ -20,12 +21,15 @@ use node::reactor::{Clock, Reactor};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::prng::Prng;
 
 /// The monotonic clock at a world's start, in milliseconds.
 const START_MS: u64 = 1_000;
 /// Virtual time at a world's start, since 1970, in milliseconds.
 const START_UNIX_MS: u64 = 1_700_000_000_000;
+/// The same in seconds.
+pub(crate) const START_S: u32 = (START_UNIX_MS / 1_000) as u32;
 /// The wall clock leaps by less.
 const DAY_MS: u64 = 86_400_000;
 /// After the faults everything must have come within so long.
@@ -50,6 +54,9 @@ struct World {
     network: Rc<RefCell<Network>>,
     mesh: Rc<RefCell<Mesh>>,
     disks: Rc<RefCell<Disks>>,
+    judge: Arc<SimJudge>,
+    /// By reactor: of which revocations it has heard.
+    revocations: Vec<u64>,
     clock: Rc<Cell<Now>>,
     memory_refusals: Rc<Cell<f64>>,
     reactors: Vec<Reactor<SimNet, SimMailbox, SimClock>>,
@@ -139,6 +146,8 @@ impl World {
             network,
             mesh,
             disks,
+            judge: Arc::new(SimJudge::new(options.mutation)),
+            revocations: Vec::new(),
             clock,
             memory_refusals,
             reactors: Vec::new(),
@@ -231,6 +240,7 @@ impl World {
                 ("native sessions", edge.native_sessions),
                 ("event streams", edge.event_streams),
                 ("pinned bytes", edge.pinned_bytes),
+                ("entitlements", edge.entitlements),
             ];
             let home = reactor
                 .home()
@@ -321,6 +331,7 @@ impl World {
             for shard in 0..self.reactors.len() {
                 let has_mail = self.has_mail(shard);
                 if has_mail
+                    || self.revocations[shard] != self.judge.version()
                     || self.turns < self.turns_before + 4
                     || self.network.borrow().has_work(shard)
                 {
@@ -415,6 +426,10 @@ impl World {
             .borrow()
             .wake_at_ms(shard)
             .is_some_and(|at| at <= self.now_ms);
+        let version = self.judge.version();
+        if std::mem::replace(&mut self.revocations[shard], version) != version {
+            self.reactors[shard].revocations_changed();
+        }
         if let Err(error) = self.reactors[shard].turn() {
             self.oracle.fail(None, format!("edge {shard}: {error}"));
         }
@@ -462,6 +477,8 @@ impl World {
             plan: &self.plan,
             phase: self.phase,
             now_ms: self.now_ms,
+            judge: &self.judge,
+            now_s: (self.clock.get().unix_ms / 1_000) as u32,
         };
         let next = self.clients[client].step(&mut context);
         drop(network);
@@ -573,7 +590,8 @@ impl World {
             posts: mesh.posts,
             strikes: network.saboteur.strikes
                 + mesh.saboteur.strikes
-                + self.disks.borrow().strikes(),
+                + self.disks.borrow().strikes()
+                + self.judge.strikes(),
             reached: self.reached,
         }
     }

@@ -21,6 +21,8 @@ pub enum Component {
     Names,
     /// Filters, and what they match.
     Filters,
+    /// What the clients of edges are entitled to.
+    Entitlements,
     /// Records of logs in memory.
     Log,
     /// Indexes of segments in memory.
@@ -49,13 +51,14 @@ pub enum Component {
 
 impl Component {
     /// All of them, in order.
-    pub const ALL: [Component; 18] = [
+    pub const ALL: [Component; 19] = [
         Component::Slots,
         Component::Subscriptions,
         Component::EdgeTopics,
         Component::HomeTopics,
         Component::Names,
         Component::Filters,
+        Component::Entitlements,
         Component::Log,
         Component::LogIndex,
         Component::LogDisk,
@@ -79,6 +82,7 @@ impl Component {
             Component::HomeTopics => "topics_home",
             Component::Names => "names",
             Component::Filters => "filters",
+            Component::Entitlements => "entitlements",
             Component::Log => "log",
             Component::LogIndex => "log_index",
             Component::LogDisk => "log_disk",

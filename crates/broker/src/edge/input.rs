@@ -8,6 +8,7 @@
 use super::Edge;
 use super::compression::WORK_BYTES_FRAME;
 use super::slots::{NONE, Protocol, flag};
+use crate::session::State;
 use stdx::key::Key;
 use wire::http::HeadScan;
 
@@ -99,6 +100,14 @@ impl Edge {
         }
     }
 
+    /// Takes the state of a connection that waited with input of its own.
+    pub(crate) fn take_kept_state(&mut self, index: u32) -> Option<State> {
+        let before = self.kept_bytes_of(index);
+        let state = self.take_state(index);
+        self.count_kept(index, before);
+        state
+    }
+
     /// The peer has ended its direction.
     pub fn ended(&mut self, key: Key) {
         if self.slots.get(key).is_none() {
@@ -117,6 +126,9 @@ impl Edge {
     pub(crate) fn resume(&mut self, index: u32) {
         let key = self.slots.key(index);
         let slot = &mut self.slots[index];
+        if slot.is(flag::ASKED) {
+            return; // its verdict is still to come
+        }
         slot.clear(flag::PAUSED);
         if slot.is(flag::CHOKED | flag::CLOSING | flag::RESUMED) {
             return;

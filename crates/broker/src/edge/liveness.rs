@@ -73,7 +73,8 @@ impl Edge {
             if !self.slots.get(key).is_some_and(is_due) {
                 continue;
             }
-            if self.slots[key.index].is(flag::PAUSED | flag::RESUMED) {
+            let slot = &self.slots[key.index];
+            if slot.is(flag::PAUSED | flag::RESUMED) && !slot.is(flag::ASKED) {
                 // It is the server that is late: what has come waits for a home to have room.
                 self.expect(deadline);
             } else {
@@ -130,8 +131,14 @@ impl Edge {
         let limits = &self.settings.limits;
         let heartbeat_s =
             (self.statistics.event_streams > 0).then_some(limits.heartbeat_interval_s);
+        let expiry_s = self
+            .judging
+            .entitlements
+            .have_expiring()
+            .then_some(EXPIRY_INTERVAL_S);
         let shortest_s = heartbeat_s
             .into_iter()
+            .chain(expiry_s)
             .fold(self.ping_interval_min_s, u32::min);
         Pace::of(shortest_s)
     }
@@ -173,6 +180,10 @@ impl Edge {
 
     fn sweep_one(&mut self, index: u32) {
         self.age_hello(index);
+        let entitlement = self.slots[index].entitlement;
+        if entitlement != NONE && self.sweep_entitlement(index, entitlement) {
+            return;
+        }
         let silent_s = self.now_s().saturating_sub(self.stamps[index]);
         let slot = &self.slots[index];
         let limits = &self.settings.limits;
@@ -209,7 +220,9 @@ impl Edge {
                     self.send_private(index, b":\n\n");
                 }
             }
-            Protocol::Http if is_idle && !slot.is(flag::STARTING | flag::PAUSED) => {
+            Protocol::Http
+                if is_idle && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
+            {
                 if slot.input == NONE && slot.state == NONE {
                     self.close(index);
                 } else {
@@ -222,6 +235,9 @@ impl Edge {
         }
     }
 }
+
+/// Where tokens expire, connections are looked at as if this were the shortest interval: a round takes four seconds.
+const EXPIRY_INTERVAL_S: u32 = 32;
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use super::Edge;
 use super::opening::Opening;
+use crate::entitlement::Question;
 use crate::mail::Request;
 use stdx::key::Key;
 use stdx::memory::{Component, Components, tree_bytes, vector_bytes};
@@ -18,6 +19,10 @@ impl Edge {
         let topics = self.topics.iter().map(|topics| topics.memory_bytes());
         memory.add(Component::EdgeTopics, topics.sum());
         memory.add(Component::Filters, self.filters_bytes());
+        memory.add(
+            Component::Entitlements,
+            self.judging.memory_bytes() + self.renewals.memory_bytes(),
+        );
         memory.add(Component::Ring, self.ring.memory_bytes());
         memory.add(Component::Outboxes, self.outboxes_bytes());
         memory.add(Component::Input, self.input_bytes());
@@ -66,6 +71,7 @@ impl Edge {
         vector_bytes::<u32>(indexes.map(Vec::capacity).iter().sum())
             + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
             + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
+            + vector_bytes::<Question>(self.out.questions.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
             + self.handshakes.memory_bytes()
             + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())

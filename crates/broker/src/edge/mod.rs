@@ -10,10 +10,12 @@
 mod behind;
 mod behind_held;
 mod compression;
+mod entitled;
 mod fanout;
 mod fanout_filters;
 mod filters;
 mod input;
+mod judging;
 mod large;
 mod liveness;
 mod memory;
@@ -35,6 +37,7 @@ pub use statistics::EdgeStatistics;
 
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
+pub(crate) use judging::Shown;
 pub(crate) use liveness::Deadline;
 use liveness::Handshakes;
 pub(crate) use opening::Beginning;
@@ -42,11 +45,13 @@ pub(crate) use policies::{LeftOut, Wish};
 pub(crate) use slots::{NONE, Protocol, flag};
 pub(crate) use subscriptions::{Grant, Page};
 
+use crate::entitlement::Question;
 use crate::filters::FilterTrie;
 use crate::mail::{EdgeId, HomeId, Letter, Request};
 use crate::now::Now;
 use crate::position::Position;
 use crate::session::State;
+use crate::session::renewal::Renewals;
 use crate::session::ticket::Tickets;
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +94,8 @@ pub struct Outputs {
     pub acknowledged_within_ms: Vec<(Key, u64)>,
     /// Connections that may be read again and had something to read when that was not wanted.
     pub readable: Vec<Key>,
+    /// Credentials to be judged; [`Edge::judged`] takes the verdicts.
+    pub questions: Vec<Question>,
 }
 
 /// The edge role of one I/O thread.
@@ -123,6 +130,10 @@ pub struct Edge {
     replay_credits: BTreeMap<u32, u32>,
     recovering: policies::Recovering,
     pub(crate) tickets: Tickets,
+    pub(crate) judging: judging::Judging,
+    pub(crate) renewals: Renewals,
+    /// Of questions for names, so that answers find who asked.
+    describe_number: u32,
     topics: Vec<topics::Topics>,
     members: ListPool,
     filters: FilterTrie<u32>,
@@ -198,6 +209,9 @@ impl Edge {
             replay_credits: BTreeMap::new(),
             recovering: policies::Recovering::default(),
             tickets: Tickets::default(),
+            judging: judging::Judging::new(),
+            renewals: Renewals::default(),
+            describe_number: 0,
             topics: (0..homes).map(|_| topics::Topics::default()).collect(),
             members: ListPool::default(),
             filters: FilterTrie::default(),
@@ -254,6 +268,7 @@ impl Edge {
             || !self.dirty.is_empty()
             || (self.drains.is_some() && self.has_room())
             || self.may_wake_readers()
+            || self.judging.has_work()
     }
 
     /// A peer has connected.
@@ -377,9 +392,10 @@ impl Edge {
             Letter::Published { reply, result } => self.publish_answered(reply, result),
             Letter::Described {
                 connection,
+                number,
                 names,
                 positions,
-            } => self.described(home, connection, &names, &positions),
+            } => self.described(home, (connection, number), &names, &positions),
             Letter::Positions { positions } => self.positions_are(home, &positions),
             Letter::Consumed {
                 lane,
@@ -387,6 +403,9 @@ impl Edge {
                 bytes,
             } => self.consumed(home, lane, requests, bytes),
             Letter::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
+        }
+        if self.renewals.have_settled() {
+            self.continue_renewals();
         }
         if cost > 0 {
             self.give_credit(home, cost);
@@ -437,6 +456,7 @@ impl Edge {
             filters: self.filter_entries.len() as u64,
             pinned_bytes: self.pinned_bytes,
             kept_bytes: self.kept_bytes,
+            entitlements: self.judging.entitlements.len() as u64,
             ..self.statistics
         }
     }
@@ -501,6 +521,9 @@ impl Edge {
         self.release_outbox(index);
         self.forget_poll(index);
         self.forget_ticket(index);
+        if self.settings.entitlement.is_some() {
+            self.forget_entitlement(index);
+        }
         self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];
         match slot.protocol {
@@ -538,6 +561,12 @@ impl Edge {
         let state = self.states.remove(handle)?;
         self.states_bytes -= state.own_bytes();
         Some(state)
+    }
+
+    /// Numbers a question for names.
+    pub(crate) fn next_describe_number(&mut self) -> u32 {
+        self.describe_number = self.describe_number.wrapping_add(1);
+        self.describe_number
     }
 
     /// The number by which the node knows the connection.

@@ -67,6 +67,10 @@ pub(crate) mod flag {
     pub const OWED: u32 = 1 << 17;
     /// Four bits: the window of a client that takes compressed messages ([`super::Slot::window_bits`]).
     pub const WINDOW_SHIFT: u32 = 18;
+    /// Paused until it is known what a credential entitles to.
+    pub const ASKED: u32 = 1 << 22;
+    /// It has been told that its token expires.
+    pub const WARNED: u32 = 1 << 23;
 }
 
 /// One connection.
@@ -92,9 +96,11 @@ pub(crate) struct Slot {
     pub named: u32,
     /// When its session began: milliseconds of the monotonic clock, their low half. See `producers`.
     pub hello_ms: u32,
+    /// What its client is entitled to ([`super::entitled`]); [`NONE`]: to what anonymous clients are.
+    pub entitlement: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() <= 48);
+const _: () = assert!(size_of::<Slot>() <= 52);
 
 impl Slot {
     const FREE: Slot = Slot {
@@ -110,6 +116,7 @@ impl Slot {
         subscriptions_count: 0,
         named: 0,
         hello_ms: 0,
+        entitlement: NONE,
     };
 
     /// The window of a client that takes compressed messages, 8 to 15 bits; 0: it takes none.

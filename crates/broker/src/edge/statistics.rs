@@ -21,6 +21,22 @@ pub struct EdgeStatistics {
     pub subscriptions_refused: u64,
     /// Distinct filters now.
     pub filters: u64,
+    /// Distinct credentials whose clients are here now.
+    pub entitlements: u64,
+    /// Credentials that the shell was asked about.
+    pub questions: u64,
+    /// Credentials that were refused.
+    pub credentials_refused: u64,
+    /// Actions that were not permitted.
+    pub forbidden: u64,
+    /// Sessions that went on with a new token.
+    pub renewals: u64,
+    /// Connections ended because their token had expired.
+    pub tokens_expired: u64,
+    /// Connections ended because their token was revoked.
+    pub revoked: u64,
+    /// Publications refused because their client publishes too fast.
+    pub rate_limited: u64,
     /// HTTP requests.
     pub http_requests: u64,
     /// HTTP answers of 400 and above.
@@ -96,6 +112,14 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.subscriptions += other.subscriptions;
         self.subscriptions_refused += other.subscriptions_refused;
         self.filters += other.filters;
+        self.entitlements += other.entitlements;
+        self.questions += other.questions;
+        self.credentials_refused += other.credentials_refused;
+        self.forbidden += other.forbidden;
+        self.renewals += other.renewals;
+        self.tokens_expired += other.tokens_expired;
+        self.revoked += other.revoked;
+        self.rate_limited += other.rate_limited;
         self.http_requests += other.http_requests;
         self.http_errors += other.http_errors;
         self.protocol_errors += other.protocol_errors;

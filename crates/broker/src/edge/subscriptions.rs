@@ -522,8 +522,10 @@ impl Edge {
     /// Tells the client, and forgets the subscription.
     pub(crate) fn refused(&mut self, subscription: u32, refusal: Refusal) {
         self.statistics.subscriptions_refused += 1;
+        let index = self.subscription_connection(subscription);
         self.tell_refused(subscription, refusal);
         self.unsubscribe(subscription);
+        self.settled_for_renewal(index);
     }
 
     /// Forgets a subscription in whatever stage.

@@ -336,6 +336,7 @@ mod tests {
             node_name: String::new(),
             compression: None,
             allowed_origins: Vec::new(),
+            entitlement: None,
         }
     }
 

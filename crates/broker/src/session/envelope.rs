@@ -1,6 +1,6 @@
 //! The JSON envelope of `POST /publish`: one message or many, each to one topic or many.
 
-use super::http::Fault;
+use super::fault::Fault;
 use super::once::{self, Once};
 use super::publish::{PUBLICATIONS_MAX, encode_attributes};
 use crate::mail::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};

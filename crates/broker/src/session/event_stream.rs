@@ -7,9 +7,11 @@
 use super::State;
 use super::cursor::{CURSOR_BYTES_MAX, StreamCursor};
 use super::events::encode;
-use super::http::{Answer, Fault, cross_origin};
+use super::fault::Fault;
+use super::http::{Answer, cross_origin};
 use super::route;
 use crate::edge::{Edge, Protocol, Wish, flag};
+use crate::entitlement::Action;
 use crate::mail::{PartitionId, Start};
 use crate::position::Position;
 use crate::settings::LagPolicy;
@@ -104,6 +106,14 @@ impl Edge {
                     _ => format!("at most {topics_max} topics in such a stream"),
                 },
             ));
+        }
+        for topic in &topics {
+            self.permit_request(index, Action::Subscribe, &topic.name)?;
+        }
+        let subscriptions_max = self.subscriptions_max(index);
+        if topics.len() > subscriptions_max as usize {
+            let detail = format!("at most {subscriptions_max} subscriptions");
+            return Err(Fault::new(ErrorCode::TooManySubscriptions, detail));
         }
         let last_event_id = last_event_id(request, target)?;
         if last_event_id

@@ -2,14 +2,17 @@
 //! not looked at before the answer to this one has been queued (pipelining keeps its order that way).
 
 use super::State;
+use super::credential::Entry;
+use super::fault::Fault;
 use super::json;
 use super::poll::Poll;
 use super::publish::{Intent, MAX_TAGS_BYTES};
 use super::route::{self, Route};
 use crate::edge::{Deadline, Edge, NONE, Progress, Protocol, flag};
-use crate::mail::{HistoryPage, PageLimits, PublishRefusal, Reply, Request as Letter};
+use crate::entitlement::Action;
+use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
 use crate::position::Position;
-use crate::topic::{TopicError, TopicName};
+use crate::topic::TopicName;
 use log::RecordView;
 use wire::codec::Step;
 use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
@@ -56,58 +59,6 @@ pub(crate) struct HistoryWait {
     answer: Answer,
 }
 
-/// What went wrong with a request, before it did anything.
-pub(super) struct Fault {
-    pub code: ErrorCode,
-    pub detail: String,
-    /// For 405.
-    pub allow: &'static str,
-    /// Where the log stands now, when that is what is wrong.
-    pub present: Option<Position>,
-}
-
-impl From<ErrorCode> for Fault {
-    fn from(code: ErrorCode) -> Fault {
-        Fault::new(code, code.text().to_owned())
-    }
-}
-
-impl From<PublishRefusal> for Fault {
-    fn from(refusal: PublishRefusal) -> Fault {
-        Fault {
-            present: refusal.present,
-            ..Fault::from(refusal.code)
-        }
-    }
-}
-
-impl Fault {
-    pub(super) fn new(code: ErrorCode, detail: String) -> Fault {
-        Fault {
-            code,
-            detail,
-            allow: "",
-            present: None,
-        }
-    }
-
-    /// A name or filter that is none.
-    pub(super) fn topic(malformed: ErrorCode, error: TopicError) -> Fault {
-        let code = match error {
-            TopicError::TooLong => ErrorCode::TopicTooLong,
-            _ => malformed,
-        };
-        Fault::new(code, error.to_string())
-    }
-
-    fn method(allow: &'static str) -> Fault {
-        Fault {
-            allow,
-            ..Fault::from(ErrorCode::MethodNotAllowed)
-        }
-    }
-}
-
 impl Edge {
     /// A head, or a part of a body, from the front of `input`.
     pub(crate) fn http_input(
@@ -116,10 +67,12 @@ impl Edge {
         input: &mut [u8],
         scan: &mut HeadScan,
     ) -> Progress {
-        if self.slots[index].state != NONE {
+        let is_judged = self.slots[index].state != NONE && self.is_judged(index);
+        if self.slots[index].state != NONE && !is_judged {
             return self.http_body(index, input);
         }
-        if self.pause_for_room(index) {
+        // A head whose verdict has come was looked at before.
+        if !is_judged && self.pause_for_room(index) {
             return Progress::Stop;
         }
         let limits = HeadLimits {
@@ -148,6 +101,15 @@ impl Edge {
                 return Progress::Stop;
             }
         };
+        let entry = match self.settings.entitlement {
+            None => Entry::Open,
+            Some(_) => self.entitle_request(index, &request),
+        };
+        let refused = match entry {
+            Entry::Waits => return Progress::Stop,
+            Entry::Open => None,
+            Entry::Refused(fault) => Some(fault),
+        };
         self.slots[index].clear(flag::STARTING);
         self.statistics.http_requests += 1;
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
@@ -157,7 +119,7 @@ impl Edge {
             head_only: request.method == "HEAD",
             origin: None,
         };
-        if let Err(fault) = self.http_request(index, &request, &mut answer) {
+        if let Err(fault) = self.http_request(index, &request, refused, &mut answer) {
             // What follows would be the body that nobody reads.
             answer.keep_alive &= !has_body;
             self.answer_fault(index, &answer, &fault);
@@ -169,6 +131,7 @@ impl Edge {
         &mut self,
         index: u32,
         request: &Request<'_>,
+        refused: Option<Fault>,
         answer: &mut Answer,
     ) -> Result<(), Fault> {
         let origin_is_allowed = self.check_origin(request, answer);
@@ -182,6 +145,9 @@ impl Edge {
             self.answer_preflight(index, request, answer);
             return Ok(());
         }
+        if let Some(fault) = refused {
+            return Err(fault);
+        }
         // Whoever is let in now would not be told to leave again.
         let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
             || request.method == "GET" && accepts(request, EVENT_STREAM_MEDIA_TYPE);
@@ -190,9 +156,13 @@ impl Edge {
         }
         match (route, request.method) {
             (Route::Native, _) => self.upgrade(index, request, Protocol::NativeStart, answer),
-            (Route::Echo, _) => self.upgrade(index, request, Protocol::Echo, answer),
+            (Route::Echo, _) => {
+                self.require_credential(index)?;
+                self.upgrade(index, request, Protocol::Echo, answer)
+            }
             (Route::Topic(topic), "POST") => {
                 check_topic(&topic)?;
+                self.permit_request(index, Action::Publish, &topic)?;
                 let intent = Intent::one(topic, request, &target)?;
                 self.begin_body(index, request, intent, answer)
             }
@@ -200,6 +170,7 @@ impl Edge {
                 reject_body(request)?;
                 check_topic(&topic)?;
                 if accepts(request, EVENT_STREAM_MEDIA_TYPE) {
+                    self.permit_request(index, Action::Subscribe, &topic)?;
                     self.begin_raw_stream(index, request, &target, topic, answer)
                 } else {
                     self.begin_history(index, &target, topic, answer)
@@ -368,13 +339,19 @@ impl Edge {
         topic: String,
         answer: &Answer,
     ) -> Result<(), Fault> {
-        let limits = &self.settings.limits;
         let limit = route::number(target, "limit")?
             .unwrap_or(HISTORY_LIMIT)
-            .min(limits.page_records_max);
+            .min(self.settings.limits.page_records_max);
         let since = route::position(target, "since")?;
         let reverse = route::switch(target, "reverse")?;
         let wait_ms = route::duration_ms(target, "wait")?;
+        // A long poll is a subscription that ends with its first messages.
+        let action = match wait_ms {
+            Some(_) => Action::Subscribe,
+            None => Action::History,
+        };
+        self.permit_request(index, action, &topic)?;
+        let limits = &self.settings.limits;
         if let Some(wait_ms) = wait_ms {
             if reverse {
                 return Err(Fault::new(
@@ -496,8 +473,11 @@ impl Edge {
         let keep_alive = answer.keep_alive && !self.draining;
         let mut out = Vec::with_capacity(512);
         let mut writer = begin_answer(&mut out, status, answer, keep_alive);
-        if status == 503 {
-            writer = writer.header("Retry-After", "1");
+        if fault.retry_after_s > 0 {
+            writer = writer.header("Retry-After", &fault.retry_after_s.to_string());
+        }
+        if !fault.challenge.is_empty() {
+            writer = writer.header("WWW-Authenticate", fault.challenge);
         }
         if !fault.allow.is_empty() {
             writer = writer.header("Allow", fault.allow);

@@ -3,11 +3,14 @@
 //! Step 3 of the path and back. Each file is one protocol, as methods of the edge that owns the connection; what the
 //! edge has to tell a subscriber goes through the `tell_` functions here, which know who speaks what.
 
+mod credential;
 mod cursor;
 mod envelope;
 mod event_stream;
 pub(crate) mod events;
+mod fault;
 mod http;
+mod identity;
 mod json;
 mod native;
 mod native_filters;
@@ -15,9 +18,12 @@ mod once;
 mod poll;
 mod positions;
 mod publish;
+pub(crate) mod renewal;
 mod route;
 pub(crate) mod ticket;
 mod websocket;
+
+pub(crate) use credential::Credential;
 
 use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Reply};
@@ -37,6 +43,8 @@ pub(crate) enum State {
     Poll(Box<poll::Poll>),
     /// An event stream of several topics.
     Events(Box<event_stream::Events>),
+    /// What was shown is being judged, or has been.
+    Credential(Credential),
 }
 
 impl State {
@@ -45,6 +53,7 @@ impl State {
         match self {
             State::Assembly(_, message) => message.len(),
             State::Body(body) => body.bytes_count(),
+            State::Credential(credential) => credential.kept_bytes(),
             _ => 0,
         }
     }
@@ -52,7 +61,7 @@ impl State {
     /// Memory behind it that does not change while it lasts.
     pub fn own_bytes(&self) -> usize {
         match self {
-            State::Assembly(..) => 0,
+            State::Assembly(..) | State::Credential(_) => 0,
             State::Body(body) => size_of_val(&**body),
             State::Publishing(publishing) => size_of_val(&**publishing),
             State::History(wait) => size_of_val(&**wait),
@@ -71,6 +80,7 @@ impl Edge {
             Protocol::Events => self.events_subscribed(index, subscription, grant),
             _ => self.poll_subscribed(index, subscription, grant),
         }
+        self.settled_for_renewal(index);
     }
 
     /// Subscriptions to filters hold; one, or all of an event stream.
@@ -89,6 +99,7 @@ impl Edge {
             Protocol::Events => self.events_subscribed_filters(index, subscriptions, beginnings),
             _ => {}
         }
+        self.settled_for_renewal(index);
     }
 
     /// Messages of a subscription to a filter cannot be had.

@@ -3,6 +3,7 @@
 use crate::edge::{
     Edge, Grant, LeftOut, Protocol, Refusal, Wish, append_attributes, flag, retained,
 };
+use crate::entitlement::Action;
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
     Reply, Request, Start,
@@ -43,7 +44,7 @@ impl Edge {
         let is_first = self.slots[index].protocol == Protocol::NativeStart;
         match frame {
             ClientFrame::Hello(hello) if is_first => {
-                self.native_hello(index, &hello);
+                self.native_hello(index, &hello, bytes);
             }
             _ if is_first => {
                 self.native_fail(index, ErrorCode::HelloRequired, CloseCode::HelloRequired)
@@ -79,11 +80,19 @@ impl Edge {
             ClientFrame::Ping(token) => self.send_native(index, &ServerFrame::Pong(token)),
             ClientFrame::Pong(_) => {}
             ClientFrame::Ticket(request) => self.want_ticket(index, request),
+            ClientFrame::Renew(renew) => self.native_renew(index, renew.request, renew.token),
         }
     }
 
-    fn native_hello(&mut self, index: u32, hello: &native::Hello<'_>) {
-        let ticket = hello.ticket.map(|bytes| self.open_ticket(bytes));
+    fn native_hello(&mut self, index: u32, hello: &native::Hello<'_>, frame: &[u8]) {
+        if self.identify(index, hello, frame) {
+            self.native_welcome(index, hello);
+        }
+    }
+
+    /// Begins the session of a client that is known by now.
+    pub(super) fn native_welcome(&mut self, index: u32, hello: &native::Hello<'_>) {
+        let ticket = hello.ticket.map(|bytes| self.open_ticket(index, bytes));
         let connection = self.connection_number(index);
         let limits = &self.settings.limits;
         let ping_interval_s = match (hello.ping_interval_s, limits.ping_interval_s) {
@@ -98,7 +107,7 @@ impl Edge {
             time_ms: self.now.unix_ms,
             frame_bytes_max: u64::from(limits.frame_bytes_max),
             message_bytes_max: u64::from(limits.message_bytes_max),
-            subscriptions_per_session_max: limits.subscriptions_per_session_max,
+            subscriptions_per_session_max: self.subscriptions_max(index),
             node: Some(&settings.node_name)
                 .filter(|name| !name.is_empty())
                 .map(|name| name.as_str()),
@@ -129,7 +138,7 @@ impl Edge {
         request: Result<native::SubscribeRequest<'_>, ItemError>,
     ) {
         let reference = Reference::Subscription(client);
-        let limit = self.settings.limits.subscriptions_per_session_max;
+        let limit = self.subscriptions_max(index);
         let request = match request {
             Ok(request) => request,
             Err(error) => {
@@ -154,6 +163,9 @@ impl Edge {
         let Ok(filter) = Filter::parse(request.filter) else {
             return self.native_refuse(index, reference, ErrorCode::MalformedFilter);
         };
+        if let Err(code) = self.permit(index, Action::Subscribe, filter) {
+            return self.native_refuse(index, reference, code);
+        }
         if !filter.is_plain() {
             return self.native_subscribe_filter(index, client, filter, &request);
         }
@@ -204,8 +216,11 @@ impl Edge {
     fn native_publish(&mut self, index: u32, publish: &native::Publish<'_>) {
         self.statistics.publishes += 1;
         let reference = Reference::Request(publish.request);
-        if TopicName::parse(publish.topic).is_err() {
+        let Ok(topic) = TopicName::parse(publish.topic) else {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
+        };
+        if let Err(code) = self.permit(index, Action::Publish, topic.into()) {
+            return self.native_refuse(index, reference, code);
         }
         let (rule, partition) = self.settings.locate(publish.topic);
         let limit = self.settings.rules[usize::from(rule)]
@@ -220,6 +235,13 @@ impl Edge {
         }
         if !self.may_publish(partition) {
             return self.native_refuse(index, reference, ErrorCode::LogUnavailable);
+        }
+        if let Err((rate, _)) = self.take_rate(index, 1) {
+            let frame = ErrorFrame {
+                limit: Some(u64::from(rate)),
+                ..ErrorFrame::new(reference, ErrorCode::RateLimited)
+            };
+            return self.send_native(index, &ServerFrame::Error(frame));
         }
         let mut block = Vec::new();
         if !publish.attributes.is_empty() {
@@ -264,12 +286,12 @@ impl Edge {
     }
 
     fn native_ask_history(&mut self, index: u32, history: &native::History<'_>) {
-        if TopicName::parse(history.topic).is_err() {
-            return self.native_refuse(
-                index,
-                Reference::Request(history.request),
-                ErrorCode::MalformedTopic,
-            );
+        let reference = Reference::Request(history.request);
+        let Ok(topic) = TopicName::parse(history.topic) else {
+            return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
+        };
+        if let Err(code) = self.permit(index, Action::History, topic.into()) {
+            return self.native_refuse(index, reference, code);
         }
         let (rule, partition) = self.settings.locate(history.topic);
         let limits = &self.settings.limits;

@@ -1,6 +1,6 @@
 //! What the headers of an HTTP request say about publishing once.
 
-use super::http::Fault;
+use super::fault::Fault;
 use crate::mail::IDEMPOTENCY_KEY_BYTES_MAX;
 use wire::http::request::Request;
 use wire::native::ErrorCode;

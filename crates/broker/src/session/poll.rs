@@ -144,7 +144,22 @@ impl Edge {
         }
     }
 
+    /// Its client's entitlement holds no more. False if no poll is there.
+    pub(crate) fn poll_ended(&mut self, index: u32, code: ErrorCode) -> bool {
+        let poll = self.end_poll(index);
+        if let Some(poll) = &poll {
+            self.answer_fault(index, &poll.answer, &code.into());
+        }
+        poll.is_some()
+    }
+
     fn finish_poll(&mut self, index: u32) {
+        if let Some(at) = self.entitlement_of(index)
+            && let Err(code) = self.check_entitlement(at)
+        {
+            self.poll_ended(index, code);
+            return;
+        }
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };

@@ -2,11 +2,13 @@
 
 use super::State;
 use super::envelope::{Message, parse_envelope};
-use super::http::{Answer, Fault};
+use super::fault::Fault;
+use super::http::Answer;
 use super::json;
 use super::once::Once;
 use super::route;
 use crate::edge::{Edge, flag};
+use crate::entitlement::Action;
 use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter};
 use crate::position::Position;
 use crate::topic::TopicName;
@@ -109,6 +111,7 @@ impl Edge {
             for topic in &message.topics {
                 TopicName::parse(topic)
                     .map_err(|error| Fault::topic(ErrorCode::MalformedTopic, error))?;
+                self.permit_request(index, Action::Publish, topic)?;
                 let (rule, partition) = self.settings.locate(topic);
                 if !self.may_publish(partition) {
                     return Err(ErrorCode::LogUnavailable.into());
@@ -123,6 +126,7 @@ impl Edge {
                 }
             }
         }
+        self.take_request_rate(index, count as u32)?;
         let key = self.slots.key(index);
         // Clients pool their connections, so that a request counts as one that has just begun.
         let connection = self.request_stamp();
@@ -180,6 +184,17 @@ impl Edge {
             })),
         );
         Ok(())
+    }
+
+    fn take_request_rate(&mut self, index: u32, messages: u32) -> Result<(), Fault> {
+        self.take_rate(index, messages)
+            .map_err(|(rate, after_ms)| Fault {
+                retry_after_s: after_ms.div_ceil(1_000),
+                ..Fault::new(
+                    ErrorCode::RateLimited,
+                    format!("at most {rate} messages a second"),
+                )
+            })
     }
 
     pub(super) fn http_published(

@@ -21,8 +21,10 @@
 //! Invariants: a connection wants at most one ticket at a time; one that is blocked holds no more for it than a number.
 
 use crate::edge::{Edge, flag};
+use crate::entitlement::NEVER;
 use crate::mail::{HomeId, PartitionId, Request};
 use crate::position::Position;
+use crate::session::identity;
 use crate::session::native::wire_policy;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
@@ -57,6 +59,8 @@ struct Wanted {
 /// What the homes were asked, and have said.
 #[derive(Default)]
 struct Asked {
+    /// Of the question.
+    number: u32,
     /// Homes that have not answered, with the topics that they were asked for.
     waiting: BTreeMap<HomeId, Vec<u32>>,
     names: BTreeMap<(HomeId, u32), Box<str>>,
@@ -155,6 +159,7 @@ impl Edge {
             return self.wait_for(home, index);
         }
         let mut asked = Asked {
+            number: self.next_describe_number(),
             released_count: self.tickets.released_count,
             ..Asked::default()
         };
@@ -176,6 +181,7 @@ impl Edge {
         for (&home, indexes) in &asked.waiting {
             let request = Request::Describe {
                 connection,
+                number: asked.number,
                 indexes: indexes.clone(),
                 positions: has_filters,
             };
@@ -193,7 +199,7 @@ impl Edge {
     pub(crate) fn described(
         &mut self,
         home: HomeId,
-        connection: Key,
+        (connection, number): (Key, u32),
         names: &Slice,
         positions: &[(PartitionId, u64)],
     ) {
@@ -202,23 +208,17 @@ impl Edge {
         }
         let index = connection.index;
         let wanted = self.tickets.wanted.get_mut(&index);
-        let Some(asked) = wanted.and_then(|wanted| wanted.asked.as_mut()) else {
-            return;
+        let asked = wanted.and_then(|wanted| wanted.asked.as_mut());
+        let Some(asked) = asked.filter(|asked| asked.number == number) else {
+            return self.described_for_renewal(home, index, number, names);
         };
         let Some(indexes) = asked.waiting.remove(&home) else {
             return;
         };
-        let mut rest = &names[..];
-        for topic in indexes {
-            let Some((&len, behind)) = rest.split_first() else {
-                break;
-            };
-            let (name, behind) = behind.split_at(usize::from(len).min(behind.len()));
-            rest = behind;
-            if let Ok(name) = std::str::from_utf8(name) {
-                asked.names.insert((home, topic), name.into());
-            }
-        }
+        let named = indexes.into_iter().zip(names_in(names));
+        asked
+            .names
+            .extend(named.map(|(topic, name)| ((home, topic), name.into())));
         asked.positions.extend(positions.iter().copied());
         if asked.waiting.is_empty() {
             self.touch(index);
@@ -238,6 +238,14 @@ impl Edge {
             expires_ms: issued_ms.saturating_add(settings.tickets.lifetime_ms),
             ..Ticket::default()
         };
+        if let Some(entitlement) = self.entitlement_to_keep(index) {
+            // It opens no door for longer than the token does.
+            if entitlement.expires_s != NEVER {
+                let token_ms = u64::from(entitlement.expires_s) * 1_000;
+                ticket.expires_ms = ticket.expires_ms.min(token_ms);
+            }
+            ticket.identity = identity::encode(&entitlement);
+        }
         let at_log = |(&partition, &offset): (&PartitionId, &u64)| {
             let epoch = settings.log_of(partition).epoch;
             (partition, Position { epoch, offset })
@@ -339,14 +347,34 @@ impl Edge {
         }
     }
 
-    /// Judges a ticket that a client has brought.
-    pub(super) fn open_ticket(&mut self, bytes: &[u8]) -> Result<Ticket, TicketRefusal> {
+    /// Judges a ticket that a client has brought. One of somebody else does not hold; who came as nobody, or to a node that
+    /// asks nobody, may be anybody.
+    pub(super) fn open_ticket(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+    ) -> Result<Ticket, TicketRefusal> {
         let ticket = Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms);
+        let ticket = ticket.and_then(|ticket| match self.is_ticket_of(index, &ticket) {
+            true => Ok(ticket),
+            false => Err(TicketRefusal::Forged),
+        });
         match ticket {
             Ok(_) => self.statistics.tickets_resumed += 1,
             Err(_) => self.statistics.tickets_refused += 1,
         }
         ticket
+    }
+
+    fn is_ticket_of(&self, index: u32, ticket: &Ticket) -> bool {
+        if self.settings.entitlement.is_none() || ticket.identity.is_empty() {
+            return true;
+        }
+        let session = self.entitlement_to_keep(index);
+        match (identity::decode(&ticket.identity), session) {
+            (Some(of_ticket), Some(session)) => of_ticket.subject == session.subject,
+            _ => false,
+        }
     }
 
     /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of two cursors.
@@ -405,6 +433,17 @@ impl Edge {
             self.native_subscribe(index, client, Ok(request));
         }
     }
+}
+
+/// The names of an answer; each behind its length in one byte.
+pub(super) fn names_in(names: &Slice) -> impl Iterator<Item = &str> {
+    let mut rest = &names[..];
+    std::iter::from_fn(move || {
+        let (&len, behind) = rest.split_first()?;
+        let (name, behind) = behind.split_at_checked(usize::from(len))?;
+        rest = behind;
+        std::str::from_utf8(name).ok()
+    })
 }
 
 /// Whether a client has come further than the ticket says. Of another epoch, it has met that since: epochs of a ticket

@@ -91,6 +91,7 @@ impl Setup {
             node_name: "test".into(),
             compression: None,
             allowed_origins: Vec::new(),
+            entitlement: None,
         })
     }
 }

@@ -407,6 +407,13 @@ impl Client {
             }
             ServerFrame::Ping(token) => format!("ping {token}"),
             ServerFrame::Pong(token) => format!("pong {token}"),
+            ServerFrame::Renewed(renewed) => {
+                format!(
+                    "renewed {} until {} ms",
+                    renewed.request, renewed.expires_ms
+                )
+            }
+            ServerFrame::TokenExpires(at_ms) => format!("token expires at {at_ms} ms"),
             ServerFrame::TicketIssued(issued) => {
                 self.ticket = issued.ticket.to_vec();
                 format!("ticket {} until {} ms", issued.request, issued.expires_ms)

@@ -8,6 +8,11 @@
 //! |---|---|
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws`, `a: connect echo`, `a: connect` | the same without HELLO; to `/echo`; plain HTTP |
+//! | `a: connect ws key x`, `connect ws token x`, `connect echo token x` | with a credential in the request; tokens are words (`judge.rs`) |
+//! | `a: hello token x [kept]` | HELLO with a token, and with the ticket |
+//! | `a: renew 5 x` | goes on with another token |
+//! | `revoke anna`, `revoke 7` | a subject, a token by its number |
+//! | `judge stop`, `judge go` | questions wait |
 //! | `a: hello 30` | HELLO with a wished ping interval |
 //! | `a: ticket 9` | asks for a resume ticket; the client keeps the newest, beyond its connection |
 //! | `a: hello kept [flip 9] [cursor 1 7:3] [cursor 2 in 0 7:3]` | HELLO with it, a bit changed, with newer cursors |
@@ -32,6 +37,7 @@
 //! | `large reads` | the script is about how much is read at once, and runs only once |
 
 mod client;
+mod judge;
 mod request;
 mod world;
 
@@ -124,5 +130,6 @@ pub fn settings() -> Settings {
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),
+        entitlement: None,
     }
 }

@@ -6,8 +6,8 @@ use wire::http::body::append_chunk;
 use wire::http::request::RequestWriter;
 use wire::native::{
     Attributes, ClientFrame, Credit, Hello, History, List, Once, PartitionPosition, Policy,
-    Position, Producer, Publish, PublishOptions, ResumeCursor, SUBPROTOCOL, Start, Subscribe,
-    SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
+    Position, Producer, Publish, PublishOptions, Renew, ResumeCursor, SUBPROTOCOL, Start,
+    Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
 };
 use wire::websocket::close::{CloseCode, ClosePayload};
 use wire::websocket::deflate::Deflater;
@@ -19,8 +19,9 @@ use wire::websocket::mask::mask;
 const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
 
 /// What a connection begins with.
-pub fn opening(what: Option<&str>, client: &mut Client) -> Vec<u8> {
+pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     let mut out = Vec::new();
+    let what = words.first().copied();
     // `packed-` offers compression, and `-9` at the end a window of so many bits.
     let packed = what.and_then(|what| what.strip_prefix("packed-"));
     let (what, bits) = match packed.and_then(|what| what.split_once('-')) {
@@ -32,8 +33,19 @@ pub fn opening(what: Option<&str>, client: &mut Client) -> Vec<u8> {
         offer += "; server_max_window_bits=";
         offer += bits;
     }
-    let offers = [(FIELD, offer.as_str())];
-    let headers = if packed.is_some() { &offers[..] } else { &[] };
+    let bearer;
+    let mut headers = Vec::new();
+    if packed.is_some() {
+        headers.push((FIELD, offer.as_str()));
+    }
+    match words {
+        [_, "token", token, ..] => {
+            bearer = format!("Bearer {token}");
+            headers.push(("Authorization", &bearer));
+        }
+        [_, "key", key, ..] => headers.push(("X-API-Key", key)),
+        _ => {}
+    }
     let (target, subprotocols): (_, &[&str]) = match what {
         Some("native" | "ws") => ("/crore", &[SUBPROTOCOL]),
         Some("echo") => ("/echo", &[]),
@@ -44,7 +56,7 @@ pub fn opening(what: Option<&str>, client: &mut Client) -> Vec<u8> {
         target,
         nonce: [7; 16],
         subprotocols,
-        headers,
+        headers: &headers,
         deflate: false,
     };
     handshake.encode_request(&mut out);
@@ -136,6 +148,15 @@ fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
     let position = position_of;
     match words {
         ["hello", "kept", how @ ..] => hello_with(&client.ticket, how),
+        ["hello", "token", token, how @ ..] => masked(&ClientFrame::Hello(Hello {
+            token: Some(token),
+            ticket: matches!(how, ["kept"]).then_some(&client.ticket),
+            ..Hello::default()
+        })),
+        ["renew", request, token] => masked(&ClientFrame::Renew(Renew {
+            request: number(request),
+            token,
+        })),
         ["hello", seconds] => masked(&ClientFrame::Hello(Hello {
             ping_interval_s: number(seconds),
             ..Hello::default()

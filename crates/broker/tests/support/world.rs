@@ -1,9 +1,11 @@
 //! The world of a script: nodes, clients and the sockets between them; what a reactor and a network do, as values.
 
 use super::client::Client;
+use super::judge::FakeJudge;
 use super::request;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, EdgeStatistics, Written};
+use broker::entitlement::{Judge, Question};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Code, Letter, Request};
 use broker::now::Now;
@@ -26,6 +28,7 @@ struct Shard {
     /// Requests and letters on their way to this shard, by sender.
     requests: VecDeque<(u16, Request)>,
     letters: VecDeque<(u16, Letter)>,
+    questions: VecDeque<Question>,
 }
 
 /// A client's socket.
@@ -51,6 +54,8 @@ pub struct World<'a> {
     letters_stopped: bool,
     /// Homes answer pages as if their disk could not be read.
     reads_fail: bool,
+    judge: FakeJudge,
+    judge_stopped: bool,
 }
 
 /// The threads of a node that begins.
@@ -66,6 +71,7 @@ fn shards(settings: Settings, now: Now) -> Vec<Shard> {
         places: 0,
         requests: VecDeque::new(),
         letters: VecDeque::new(),
+        questions: VecDeque::new(),
     };
     (0..settings.edges_count).map(shard).collect()
 }
@@ -90,6 +96,8 @@ impl<'a> World<'a> {
             homes_stopped: Vec::new(),
             letters_stopped: false,
             reads_fail: false,
+            judge: FakeJudge::default(),
+            judge_stopped: false,
         }
     }
 
@@ -145,6 +153,16 @@ impl<'a> World<'a> {
             ["homes", "go"] => self.homes_stopped.clear(),
             ["disks", "go"] => self.disks_go(),
             ["letters", what] => self.letters_stopped = what == "stop",
+            ["judge", what] => self.judge_stopped = what == "stop",
+            ["revoke", what] => {
+                match what.parse() {
+                    Ok(number) => self.judge.token_ids.insert(number),
+                    Err(_) => self.judge.subjects.insert(what.into()),
+                };
+                for shard in &mut self.shards {
+                    shard.edge.revocations_changed();
+                }
+            }
             ["reads", what] => self.reads_fail = what == "fail",
             ["drain", window_ms] => {
                 for shard in &mut self.shards {
@@ -201,6 +219,14 @@ impl<'a> World<'a> {
                 "pages" => sum.pages,
                 "tickets-issued" => sum.tickets_issued,
                 "tickets-resumed" => sum.tickets_resumed,
+                "entitlements" => sum.entitlements,
+                "questions" => sum.questions,
+                "credentials-refused" => sum.credentials_refused,
+                "forbidden" => sum.forbidden,
+                "renewals" => sum.renewals,
+                "expired" => sum.tokens_expired,
+                "revoked" => sum.revoked,
+                "rate-limited" => sum.rate_limited,
                 "tickets-refused" => sum.tickets_refused,
                 "conflated" => sum.conflated,
                 "dropped" => sum.dropped,
@@ -280,7 +306,7 @@ impl<'a> World<'a> {
         let before = self.clients.get_mut(name);
         let mut client = Client::default();
         client.ticket = before.map_or(Vec::new(), |before| std::mem::take(&mut before.ticket));
-        let to_edge = request::opening(what.first().copied(), &mut client);
+        let to_edge = request::opening(what, &mut client);
         self.clients.insert(name.into(), client);
         let socket = Socket {
             edge,
@@ -309,6 +335,7 @@ impl<'a> World<'a> {
             for at in 0..self.shards.len() {
                 self.shards[at].edge.turn(self.now);
                 is_quiet &= !self.read(at) & !self.mail(at);
+                is_quiet &= !self.answer(at);
                 self.flush(at);
                 is_quiet &= !self.mail(at) & !self.shards[at].edge.has_more();
             }
@@ -317,6 +344,32 @@ impl<'a> World<'a> {
             }
         }
         panic!("the nodes do not come to rest");
+    }
+
+    /// Questions of this turn, and what only the judge can tell.
+    fn answer(&mut self, at: usize) -> bool {
+        let Shard {
+            edge, questions, ..
+        } = &mut self.shards[at];
+        questions.extend(edge.out.questions.drain(..));
+        let mut is_busy = false;
+        while !self.judge_stopped
+            && let Some(question) = questions.pop_front()
+        {
+            is_busy = true;
+            let Question {
+                connection,
+                purpose,
+                kind,
+                credential,
+                digest,
+            } = question;
+            let now_s = self.now.unix_ms / 1_000;
+            let judged = self.judge.judge(kind, &credential, digest, now_s);
+            edge.judged(connection, purpose, digest, judged.verdict);
+        }
+        edge.recheck(&self.judge);
+        is_busy
     }
 
     fn read(&mut self, at: usize) -> bool {

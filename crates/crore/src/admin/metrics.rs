@@ -265,6 +265,46 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         "Resume tickets that did not hold.",
         edge.tickets_refused,
     );
+    exposition.gauge(
+        "crore_entitlements",
+        "Distinct tokens and API keys whose clients are here now.",
+        edge.entitlements,
+    );
+    exposition.counter(
+        "crore_credential_questions_total",
+        "Tokens and API keys that had to be judged.",
+        edge.questions,
+    );
+    exposition.counter(
+        "crore_credentials_refused_total",
+        "Tokens and API keys that were refused.",
+        edge.credentials_refused,
+    );
+    exposition.counter(
+        "crore_forbidden_total",
+        "Actions that their client's token does not permit.",
+        edge.forbidden,
+    );
+    exposition.counter(
+        "crore_renewals_total",
+        "Sessions that went on with a new token.",
+        edge.renewals,
+    );
+    exposition.counter(
+        "crore_tokens_expired_total",
+        "Connections ended because their token had expired.",
+        edge.tokens_expired,
+    );
+    exposition.counter(
+        "crore_revoked_total",
+        "Connections ended because their token was revoked.",
+        edge.revoked,
+    );
+    exposition.counter(
+        "crore_publishes_rate_limited_total",
+        "Publish requests refused because their client publishes too fast.",
+        edge.rate_limited,
+    );
     exposition.counter(
         "crore_subscriptions_conflated_total",
         "Times that a slow subscription was brought to its newest message, past others.",

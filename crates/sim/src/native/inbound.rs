@@ -245,6 +245,10 @@ impl NativeClient {
                 }
             }
             ServerFrame::Pong(_) => {}
+            ServerFrame::Renewed(_) | ServerFrame::TokenExpires(_) => {
+                let text = "anonymous, and told of a token".to_owned();
+                context.oracle.fail(self.peer.id, text);
+            }
             ServerFrame::TicketIssued(ticket) => match self.requests.remove(&ticket.request) {
                 Some(Waiting::Ticket) => self.keep_ticket(ticket.ticket),
                 _ => context

@@ -58,6 +58,7 @@ impl World {
         let homes = usize::from(settings.homes_count);
         let seed = self.plan.seed;
         self.turns_before = self.turns;
+        self.revocations.clear();
         for shard in 0..usize::from(settings.edges_count) {
             let mut memory = SimMemory {
                 heap: HeapMemory::new(self.plan.memory_bytes / homes),
@@ -81,8 +82,10 @@ impl World {
                 settings: settings.clone(),
                 memory: Box::new(memory),
                 hash_seed: (seed, !seed),
+                judge: Some(self.judge.clone()),
             };
             self.reactors.push(Reactor::new(parts));
+            self.revocations.push(0);
         }
     }
 

@@ -1,0 +1,376 @@
+//! What the clients of an edge are entitled to: one entry for each credential, shared by the connections that show it.
+//!
+//! Place on the path: step 3, beside the sessions, which ask [`Entitlements::permits`]. Signatures are never looked at here
+//! (see `crate::entitlement`). Invariants: an entry lives as long as somebody holds it, by [`Entitlements::hold`]; equal
+//! terms are kept once; a credential is found by its digest only while nothing of it has been revoked; a connection with a
+//! token of its own costs an entry, its place in the table and its subject, and no timer.
+
+use crate::entitlement::{Action, Digest, Entitlement, NEVER, Permissions, Terms};
+use crate::topic::Filter;
+use hashbrown::HashTable;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use stdx::names::{Name, Names};
+use stdx::slab::Slab;
+use wire::native::ErrorCode;
+
+/// What one credential entitles to.
+struct Entry {
+    digest: [u32; 4],
+    subject: Name,
+    /// Two halves, so that the entry stays small.
+    token_id: [u32; 2],
+    issued_s: u32,
+    expires_s: u32,
+    terms: u32,
+    /// Who holds it: connections, and verdicts on their way.
+    holders: u32,
+    is_revoked: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() <= 48);
+
+/// Terms, and how many entries have them.
+struct Shared {
+    terms: Arc<Terms>,
+    entries: u32,
+}
+
+/// All entitlements of an edge.
+pub(crate) struct Entitlements {
+    entries: Slab<Entry>,
+    by_digest: HashTable<u32>,
+    subjects: Names,
+    terms: Slab<Shared>,
+    by_terms: HashTable<u32>,
+    /// Entries that expire.
+    expiring: u32,
+}
+
+impl Entitlements {
+    pub fn new() -> Entitlements {
+        Entitlements {
+            entries: Slab::new(),
+            by_digest: HashTable::new(),
+            subjects: Names::new(),
+            terms: Slab::new(),
+            by_terms: HashTable::new(),
+            expiring: 0,
+        }
+    }
+
+    /// The entry of a credential that has been judged before, and not been revoked since.
+    pub fn find(&self, digest: Digest) -> Option<u32> {
+        let words = words_of(digest);
+        let is_it = |at: &u32| self.entries[*at].digest == words;
+        self.by_digest.find(hash_of(words), is_it).copied()
+    }
+
+    /// Enters what a verdict says, and holds it for the caller. None if there is no room for its subject.
+    pub fn enter(&mut self, entitlement: &Entitlement) -> Option<u32> {
+        if let Some(at) = self.find(entitlement.digest) {
+            if self.is_equal(at, entitlement) {
+                self.hold(at);
+                return Some(at);
+            }
+            // What an API key permits may be another since. Who has come before keeps what it was told.
+            self.unlist(at);
+        }
+        let subject = self.subjects.insert(entitlement.subject.as_bytes())?;
+        let digest = words_of(entitlement.digest);
+        let token_id = entitlement.token_id;
+        let entry = Entry {
+            digest,
+            subject,
+            token_id: [token_id as u32, (token_id >> 32) as u32],
+            issued_s: entitlement.issued_s,
+            expires_s: entitlement.expires_s,
+            terms: self.share(&entitlement.terms),
+            holders: 1,
+            is_revoked: false,
+        };
+        self.expiring += u32::from(entry.expires_s != NEVER);
+        let at = self.entries.insert(entry);
+        let entries = &self.entries;
+        self.by_digest
+            .insert_unique(hash_of(digest), at, |&other| hash_of(entries[other].digest));
+        Some(at)
+    }
+
+    /// One more holds the entry.
+    pub fn hold(&mut self, at: u32) {
+        self.entries[at].holders += 1;
+    }
+
+    /// One holder fewer; the last one takes the entry with it.
+    pub fn release(&mut self, at: u32) {
+        let Some(entry) = self.entries.get_mut(at) else {
+            return;
+        };
+        entry.holders = entry.holders.saturating_sub(1);
+        if entry.holders > 0 {
+            return;
+        }
+        self.unlist(at);
+        let Some(entry) = self.entries.remove(at) else {
+            return;
+        };
+        self.expiring -= u32::from(entry.expires_s != NEVER);
+        self.subjects.remove(entry.subject);
+        self.unshare(entry.terms);
+        if self.entries.is_empty() {
+            self.by_digest = HashTable::new();
+        }
+    }
+
+    /// Whether the entry still entitles to anything.
+    ///
+    /// # Errors
+    /// `token_revoked`, `token_expired`.
+    pub fn check(&self, at: u32, now_s: u64) -> Result<(), ErrorCode> {
+        let entry = &self.entries[at];
+        if entry.is_revoked {
+            return Err(ErrorCode::TokenRevoked);
+        }
+        match entry.expires_s {
+            NEVER => Ok(()),
+            expires_s if u64::from(expires_s) > now_s => Ok(()),
+            _ => Err(ErrorCode::TokenExpired),
+        }
+    }
+
+    /// Whether it permits this with every topic that `wanted` covers.
+    pub fn permits(&self, at: u32, action: Action, wanted: Filter<'_>) -> bool {
+        let permissions = self.permissions(at);
+        permissions.permit(self.subject(at), action, wanted)
+    }
+
+    fn permissions(&self, at: u32) -> &Permissions {
+        &self.terms(at).permissions
+    }
+
+    pub fn terms(&self, at: u32) -> &Terms {
+        &self.terms[self.entries[at].terms].terms
+    }
+
+    pub fn have_equal_terms(&self, one: u32, other: u32) -> bool {
+        self.entries[one].terms == self.entries[other].terms
+    }
+
+    pub fn have_equal_subjects(&self, one: u32, other: u32) -> bool {
+        self.subject(one) == self.subject(other)
+    }
+
+    pub fn subject(&self, at: u32) -> &str {
+        let subject = self.subjects.get(self.entries[at].subject);
+        std::str::from_utf8(subject).unwrap_or_default()
+    }
+
+    /// When it expires, seconds since 1970.
+    pub fn expires_s(&self, at: u32) -> u32 {
+        self.entries[at].expires_s
+    }
+
+    /// As it was entered.
+    pub fn get(&self, at: u32) -> Entitlement {
+        let entry = &self.entries[at];
+        Entitlement {
+            digest: digest_of(entry.digest),
+            subject: self.subject(at).into(),
+            token_id: u64::from(entry.token_id[0]) | u64::from(entry.token_id[1]) << 32,
+            issued_s: entry.issued_s,
+            expires_s: entry.expires_s,
+            terms: self.terms[entry.terms].terms.clone(),
+        }
+    }
+
+    /// Whether there is an entry at this place that has not been revoked.
+    pub fn is_standing(&self, at: u32) -> bool {
+        let entry = self.entries.get(at);
+        entry.is_some_and(|entry| !entry.is_revoked)
+    }
+
+    /// Nobody may go on with it.
+    pub fn revoke(&mut self, at: u32) {
+        self.unlist(at);
+        self.entries[at].is_revoked = true;
+    }
+
+    /// One more than the highest place ever used.
+    pub fn places(&self) -> u32 {
+        self.entries.places()
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn have_expiring(&self) -> bool {
+        self.expiring > 0
+    }
+
+    /// Bytes touched. Of shared terms the places only: the shell keeps them too.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.memory_bytes()
+            + self.by_digest.allocation_size()
+            + self.subjects.memory_bytes()
+            + self.terms.memory_bytes()
+            + self.by_terms.allocation_size()
+    }
+
+    fn is_equal(&self, at: u32, other: &Entitlement) -> bool {
+        let entry = &self.entries[at];
+        entry.issued_s == other.issued_s
+            && entry.expires_s == other.expires_s
+            && self.subject(at) == &*other.subject
+            && *self.terms(at) == *other.terms
+    }
+
+    /// The next who shows the credential is judged anew.
+    fn unlist(&mut self, at: u32) {
+        let hash = hash_of(self.entries[at].digest);
+        if let Ok(found) = self.by_digest.find_entry(hash, |other| *other == at) {
+            found.remove();
+        }
+    }
+
+    fn share(&mut self, terms: &Arc<Terms>) -> u32 {
+        let hash = hash_of_terms(terms);
+        let is_it = |at: &u32| {
+            let known = &self.terms[*at].terms;
+            Arc::ptr_eq(known, terms) || known == terms
+        };
+        if let Some(&at) = self.by_terms.find(hash, is_it) {
+            self.terms[at].entries += 1;
+            return at;
+        }
+        let at = self.terms.insert(Shared {
+            terms: terms.clone(),
+            entries: 1,
+        });
+        let known = &self.terms;
+        self.by_terms
+            .insert_unique(hash, at, |&other| hash_of_terms(&known[other].terms));
+        at
+    }
+
+    fn unshare(&mut self, at: u32) {
+        let shared = &mut self.terms[at];
+        shared.entries -= 1;
+        if shared.entries > 0 {
+            return;
+        }
+        let hash = hash_of_terms(&shared.terms);
+        if let Ok(found) = self.by_terms.find_entry(hash, |other| *other == at) {
+            found.remove();
+        }
+        self.terms.remove(at);
+    }
+}
+
+fn words_of(Digest(bytes): Digest) -> [u32; 4] {
+    let (words, _) = bytes.as_chunks::<4>();
+    std::array::from_fn(|at| u32::from_le_bytes(words[at]))
+}
+
+fn digest_of(words: [u32; 4]) -> Digest {
+    let mut bytes = [0; 16];
+    for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    Digest(bytes)
+}
+
+/// Of a digest, which is a hash already. Only credentials that hold are entered: nobody can choose where they fall.
+fn hash_of(words: [u32; 4]) -> u64 {
+    u64::from(words[0]) | u64::from(words[1]) << 32
+}
+
+fn hash_of_terms(terms: &Terms) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    terms.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entitlement(number: u32, filter: &str) -> Entitlement {
+        let mut digest = [0; 16];
+        digest[..4].copy_from_slice(&number.to_le_bytes());
+        Entitlement {
+            digest: Digest(digest),
+            subject: format!("subject-{number:07}").into(),
+            token_id: u64::from(number) << 20,
+            issued_s: 5,
+            expires_s: 10,
+            terms: Arc::new(Terms {
+                permissions: Permissions {
+                    subscribe: vec![filter.into()],
+                    ..Permissions::default()
+                },
+                ..Terms::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn who_shows_the_same_shares_an_entry_and_the_last_takes_it_away() {
+        let mut entitlements = Entitlements::new();
+        let (one, two) = (entitlement(1, "a"), entitlement(2, "a"));
+        let at = entitlements.enter(&one).unwrap();
+        assert_eq!(entitlements.enter(&one), Some(at));
+        let other = entitlements.enter(&two).unwrap();
+        assert!(entitlements.have_equal_terms(at, other));
+        assert_eq!(entitlements.terms.len(), 1);
+        assert_eq!((entitlements.get(at), entitlements.get(other)), (one, two));
+        entitlements.release(at);
+        assert_eq!(entitlements.find(entitlement(1, "a").digest), Some(at));
+        entitlements.release(at);
+        assert_eq!(entitlements.find(entitlement(1, "a").digest), None);
+        entitlements.release(other);
+        assert!(!entitlements.have_expiring());
+        assert_eq!((entitlements.len(), entitlements.terms.len()), (0, 0));
+        assert!(entitlements.by_terms.is_empty() && entitlements.subjects.is_empty());
+    }
+
+    #[test]
+    fn a_credential_that_permits_something_else_now_is_another_entry() {
+        let mut entitlements = Entitlements::new();
+        let before = entitlements.enter(&entitlement(1, "a")).unwrap();
+        let after = entitlements.enter(&entitlement(1, "b")).unwrap();
+        assert_ne!(before, after);
+        assert_eq!(entitlements.find(entitlement(1, "b").digest), Some(after));
+        entitlements.release(before);
+        assert_eq!(entitlements.find(entitlement(1, "b").digest), Some(after));
+        let wanted = Filter::parse("b").unwrap();
+        assert!(entitlements.permits(after, Action::Subscribe, wanted));
+    }
+
+    #[test]
+    fn what_is_revoked_or_over_entitles_to_nothing() {
+        let mut entitlements = Entitlements::new();
+        let at = entitlements.enter(&entitlement(1, "a")).unwrap();
+        assert_eq!(entitlements.check(at, 9), Ok(()));
+        assert_eq!(entitlements.check(at, 10), Err(ErrorCode::TokenExpired));
+        entitlements.revoke(at);
+        assert_eq!(entitlements.check(at, 9), Err(ErrorCode::TokenRevoked));
+        assert_eq!(entitlements.find(entitlement(1, "a").digest), None);
+        let again = entitlements.enter(&entitlement(1, "a")).unwrap();
+        entitlements.release(at);
+        assert_eq!(entitlements.find(entitlement(1, "a").digest), Some(again));
+    }
+
+    /// The budget of an idle connection with a token of its own has room for this and the judge's 32 bytes.
+    #[test]
+    fn a_token_of_its_own_costs_less_than_a_hundred_bytes() {
+        let mut entitlements = Entitlements::new();
+        const COUNT: u32 = 100_000;
+        for number in 0..COUNT {
+            entitlements.enter(&entitlement(number, "a")).unwrap();
+        }
+        let each = entitlements.memory_bytes() / COUNT as usize;
+        assert!(each <= 96, "{each} bytes");
+    }
+}

@@ -1,0 +1,437 @@
+//! Questions, verdicts, and what becomes of connections whose entitlement ends.
+//!
+//! Beside the path: a session that is shown a credential asks [`Edge::show`]. What the edge knows is answered at once; else a
+//! question goes out and the connection is not read until its verdict comes ([`Edge::judged`]), or its deadline. The sweep
+//! ends connections whose entitlement has expired, and tells them ahead. When revocations have changed,
+//! [`Edge::recheck`] looks at all entries, some in each turn, and then for the connections of those that were revoked.
+//!
+//! Invariants: a connection has at most one question on its way, and is paused meanwhile; a verdict for one that has gone or
+//! moved on changes nothing; whatever the sweep does, an action is checked when it comes.
+
+use super::Edge;
+use super::entitled::Entitlements;
+use super::slots::{NONE, Protocol, flag};
+use crate::entitlement::{
+    Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
+    Question,
+};
+use crate::session::{Credential, State};
+use crate::topic::Filter;
+use std::collections::BTreeMap;
+use stdx::key::Key;
+use stdx::memory::{tree_bytes, vector_bytes};
+use wire::native::ErrorCode;
+
+/// What has been shown.
+pub(crate) enum Shown {
+    /// It is known: its entry, which the caller now holds.
+    Known(u32),
+    /// The shell is asked; the connection is paused.
+    Asked(Digest),
+}
+
+/// Entitlements, and the work with them.
+pub(crate) struct Judging {
+    pub(crate) entitlements: Entitlements,
+    /// Connections that came with a ticket alone: their entitlement is to be looked at before they go on.
+    unlooked: Vec<Key>,
+    /// The next entry to be looked at since revocations have changed.
+    recheck_at: Option<u32>,
+    /// The next connection to be looked at since an entry was revoked.
+    end_at: Option<u32>,
+    /// Of connections that publish under a rate: when the publications of before are paid for, in microseconds of the
+    /// monotonic clock.
+    rates: BTreeMap<u32, u64>,
+}
+
+impl Judging {
+    pub fn new() -> Judging {
+        Judging {
+            entitlements: Entitlements::new(),
+            unlooked: Vec::new(),
+            recheck_at: None,
+            end_at: None,
+            rates: BTreeMap::new(),
+        }
+    }
+
+    /// Whether [`Edge::recheck`] has something to do.
+    pub fn has_work(&self) -> bool {
+        self.recheck_at.is_some() || self.end_at.is_some() || !self.unlooked.is_empty()
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.entitlements.memory_bytes()
+            + vector_bytes::<Key>(self.unlooked.capacity())
+            + tree_bytes(self.rates.len(), size_of::<(u32, u64)>())
+    }
+}
+
+impl Edge {
+    /// What a connection may do with all topics that a filter covers; everything where nobody is asked.
+    ///
+    /// # Errors
+    /// `forbidden`; `token_expired` and `token_revoked` of who was entitled.
+    #[inline]
+    pub(crate) fn permit(
+        &mut self,
+        index: u32,
+        action: Action,
+        wanted: Filter<'_>,
+    ) -> Result<(), ErrorCode> {
+        match self.settings.entitlement {
+            None => Ok(()),
+            Some(_) => self.permit_entitled(index, action, wanted),
+        }
+    }
+
+    #[cold]
+    fn permit_entitled(
+        &mut self,
+        index: u32,
+        action: Action,
+        wanted: Filter<'_>,
+    ) -> Result<(), ErrorCode> {
+        let is_permitted = match self.slots[index].entitlement {
+            NONE => {
+                let settings = self.settings.entitlement.as_ref();
+                settings.is_some_and(|settings| settings.anonymous.permit("", action, wanted))
+            }
+            at => {
+                self.check_entitlement(at)?;
+                self.judging.entitlements.permits(at, action, wanted)
+            }
+        };
+        match is_permitted {
+            true => Ok(()),
+            false => {
+                self.statistics.forbidden += 1;
+                Err(ErrorCode::Forbidden)
+            }
+        }
+    }
+
+    /// Whether an entry entitles to anything now.
+    pub(crate) fn check_entitlement(&self, at: u32) -> Result<(), ErrorCode> {
+        let now_s = self.now.unix_ms / 1_000;
+        self.judging.entitlements.check(at, now_s)
+    }
+
+    /// How many subscriptions a connection may have.
+    pub(crate) fn subscriptions_max(&self, index: u32) -> u32 {
+        let of_session = self.settings.limits.subscriptions_per_session_max;
+        match self.slots[index].entitlement {
+            NONE => of_session,
+            at => {
+                let limits = &self.judging.entitlements.terms(at).limits;
+                limits
+                    .subscriptions_max
+                    .unwrap_or(of_session)
+                    .min(of_session)
+            }
+        }
+    }
+
+    /// Whether a connection may publish so many messages now, by its own rate; they count if it may. A burst of one second is
+    /// free, and one request may go beyond it.
+    ///
+    /// # Errors
+    /// The rate in messages a second, and after how many milliseconds it may go on.
+    #[inline]
+    pub(crate) fn take_rate(&mut self, index: u32, messages: u32) -> Result<(), (u32, u64)> {
+        match self.slots[index].entitlement {
+            NONE => Ok(()),
+            at => self.take_rate_of(index, at, messages),
+        }
+    }
+
+    #[cold]
+    fn take_rate_of(&mut self, index: u32, at: u32, messages: u32) -> Result<(), (u32, u64)> {
+        let limits = &self.judging.entitlements.terms(at).limits;
+        let Some(rate) = limits.publish_rate_max else {
+            return Ok(());
+        };
+        let now_us = self.now.monotonic_ms.saturating_mul(1_000);
+        let paid_us = self.judging.rates.get(&index).map_or(0, |at| *at);
+        let paid_us = paid_us.max(now_us);
+        let behind_us = paid_us - now_us;
+        let cost_us = (u64::from(messages) * 1_000_000).checked_div(u64::from(rate));
+        let Some(cost_us) = cost_us else {
+            self.statistics.rate_limited += 1;
+            return Err((rate, BURST_US / 1_000));
+        };
+        let beyond_us = (behind_us + cost_us.min(BURST_US)).saturating_sub(BURST_US);
+        if beyond_us > 0 {
+            self.statistics.rate_limited += 1;
+            return Err((rate, beyond_us.div_ceil(1_000)));
+        }
+        self.judging.rates.insert(index, paid_us + cost_us);
+        Ok(())
+    }
+
+    /// A connection shows a credential.
+    ///
+    /// # Errors
+    /// `unauthorized` for what cannot be one; `token_expired`.
+    pub(crate) fn show(
+        &mut self,
+        index: u32,
+        purpose: Purpose,
+        kind: CredentialKind,
+        credential: &[u8],
+    ) -> Result<Shown, ErrorCode> {
+        if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
+            self.statistics.credentials_refused += 1;
+            return Err(ErrorCode::Unauthorized);
+        }
+        let digest = Digest::of(kind, credential);
+        if let Some(at) = self.judging.entitlements.find(digest) {
+            let checked = self.check_entitlement(at);
+            self.count_refusal(checked)?;
+            self.judging.entitlements.hold(at);
+            return Ok(Shown::Known(at));
+        }
+        self.statistics.questions += 1;
+        self.slots[index].set(flag::PAUSED | flag::ASKED);
+        self.out.questions.push(Question {
+            connection: self.slots.key(index),
+            purpose,
+            kind,
+            credential: credential.into(),
+            digest,
+        });
+        Ok(Shown::Asked(digest))
+    }
+
+    /// Enters an entitlement, and holds it for the caller.
+    ///
+    /// # Errors
+    /// `token_expired`, `overloaded`.
+    pub(crate) fn enter_entitlement(
+        &mut self,
+        entitlement: &Entitlement,
+    ) -> Result<u32, ErrorCode> {
+        let at = self.judging.entitlements.enter(entitlement);
+        let at = at.ok_or(ErrorCode::Overloaded)?;
+        let checked = self.check_entitlement(at);
+        if checked.is_err() {
+            self.judging.entitlements.release(at);
+        }
+        checked.map(|()| at)
+    }
+
+    fn count_refusal<T>(&mut self, result: Result<T, ErrorCode>) -> Result<T, ErrorCode> {
+        self.statistics.credentials_refused += u64::from(result.is_err());
+        result
+    }
+
+    /// The shell has answered a question.
+    pub fn judged(
+        &mut self,
+        connection: Key,
+        purpose: Purpose,
+        digest: Digest,
+        verdict: Result<Entitlement, ErrorCode>,
+    ) {
+        let index = connection.index;
+        let is_asked = self
+            .slots
+            .get(connection)
+            .is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING));
+        if !is_asked {
+            return;
+        }
+        let waits_for = self.credential(index).and_then(Credential::asked);
+        if waits_for != Some((purpose, digest)) {
+            return;
+        }
+        let verdict = verdict.and_then(|entitlement| self.enter_entitlement(&entitlement));
+        let verdict = self.count_refusal(verdict);
+        self.slots[index].clear(flag::ASKED);
+        match purpose {
+            Purpose::Request => {
+                let judged = Credential::Judged { digest, verdict };
+                self.set_state(index, State::Credential(judged));
+                self.resume(index);
+            }
+            Purpose::Hello => self.hello_judged(index, verdict),
+            Purpose::Renewal { request } => self.renewal_judged(index, request, verdict),
+        }
+    }
+
+    /// What a connection's state says of a credential.
+    pub(crate) fn credential(&self, index: u32) -> Option<&Credential> {
+        match self.states.get(self.slots[index].state) {
+            Some(State::Credential(credential)) => Some(credential),
+            _ => None,
+        }
+    }
+
+    /// The connection is entitled so from now on; takes over what the caller holds. [`NONE`]: to what anonymous clients are.
+    pub(crate) fn entitle(&mut self, index: u32, at: u32) {
+        let before = std::mem::replace(&mut self.slots[index].entitlement, at);
+        if before != at {
+            self.slots[index].clear(flag::WARNED);
+        }
+        if before != NONE {
+            self.judging.entitlements.release(before);
+        }
+    }
+
+    /// The entry of a connection; none of one that has shown nothing.
+    pub(crate) fn entitlement_of(&self, index: u32) -> Option<u32> {
+        Some(self.slots[index].entitlement).filter(|&at| at != NONE)
+    }
+
+    /// What a connection is entitled to, as values.
+    pub(crate) fn entitlement_to_keep(&self, index: u32) -> Option<Entitlement> {
+        let at = self.entitlement_of(index)?;
+        Some(self.judging.entitlements.get(at))
+    }
+
+    /// The connection goes, with what its state holds.
+    pub(super) fn forget_entitlement(&mut self, index: u32) {
+        let of_state = self.credential(index).and_then(Credential::held);
+        for at in of_state.into_iter().chain(self.entitlement_of(index)) {
+            self.judging.entitlements.release(at);
+        }
+        self.forget_renewal(index);
+        if !self.judging.rates.is_empty() {
+            self.judging.rates.remove(&index);
+        }
+    }
+
+    /// Has the entitlement that a ticket brought looked at before its connection goes on.
+    pub(crate) fn have_looked_at(&mut self, index: u32) {
+        self.slots[index].set(flag::PAUSED | flag::ASKED);
+        let key = self.slots.key(index);
+        self.judging.unlooked.push(key);
+    }
+
+    /// Something has been revoked, or is not any more: all entitlements are looked at again, in the calls of
+    /// [`Edge::recheck`] that follow.
+    pub fn revocations_changed(&mut self) {
+        if self.judging.entitlements.len() > 0 {
+            self.judging.recheck_at = Some(0);
+        }
+    }
+
+    /// Goes on with what only the judge can tell: entitlements of tickets that came in this turn, and all of them when
+    /// revocations have changed. Call it in each turn behind the input and before the flush; without work it costs nothing, and
+    /// [`Edge::has_more`] says whether some is left.
+    pub fn recheck(&mut self, judge: &dyn Judge) {
+        for key in std::mem::take(&mut self.judging.unlooked) {
+            self.look_at_ticket(key, judge);
+        }
+        self.recheck_entries(judge);
+        self.end_revoked();
+    }
+
+    fn look_at_ticket(&mut self, key: Key, judge: &dyn Judge) {
+        if self.slots.get(key).is_none() || !self.slots[key.index].is(flag::ASKED) {
+            return;
+        }
+        let Some(at) = self.credential(key.index).and_then(Credential::of_ticket) else {
+            return;
+        };
+        let entitlements = &mut self.judging.entitlements;
+        if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
+            entitlements.revoke(at);
+            self.judging.end_at = Some(0);
+        }
+        self.slots[key.index].clear(flag::ASKED);
+        self.ticket_looked_at(key.index, at);
+    }
+
+    fn recheck_entries(&mut self, judge: &dyn Judge) {
+        let Some(from) = self.judging.recheck_at else {
+            return;
+        };
+        let entitlements = &mut self.judging.entitlements;
+        let end = entitlements.places().min(from + ENTRIES_TURN_MAX);
+        self.judging.recheck_at = (end < entitlements.places()).then_some(end);
+        for at in from..end {
+            if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
+                entitlements.revoke(at);
+                self.judging.end_at = Some(0);
+            }
+        }
+    }
+
+    fn end_revoked(&mut self) {
+        let Some(from) = self.judging.end_at else {
+            return;
+        };
+        let end = self.slots.places().min(from + CONNECTIONS_TURN_MAX);
+        self.judging.end_at = (end < self.slots.places()).then_some(end);
+        for index in from..end {
+            if let Some(at) = self.entitlement_of(index)
+                && !self.judging.entitlements.is_standing(at)
+            {
+                self.end_entitled(index, ErrorCode::TokenRevoked);
+            }
+        }
+    }
+
+    /// The sweep is at a connection with an entitlement. True if that has ended, and with it what the connection did.
+    pub(super) fn sweep_entitlement(&mut self, index: u32, at: u32) -> bool {
+        if self.slots[index].is(flag::CLOSING) {
+            return false;
+        }
+        if let Err(code) = self.check_entitlement(at) {
+            return self.end_entitled(index, code);
+        }
+        let expires_s = self.judging.entitlements.expires_s(at);
+        let notice_s = match &self.settings.entitlement {
+            Some(settings) if expires_s != NEVER => settings.notice_before_s,
+            _ => return false,
+        };
+        let left_s = u64::from(expires_s).saturating_sub(self.now.unix_ms / 1_000);
+        if left_s <= u64::from(notice_s) && !self.slots[index].is(flag::WARNED) {
+            self.slots[index].set(flag::WARNED);
+            self.tell_token_expires(index, u64::from(expires_s) * 1_000);
+        }
+        false
+    }
+
+    /// Ends what a connection does under an entitlement that does not hold any more. False for an HTTP connection
+    /// that waits for nothing: its next request shows a credential of its own.
+    fn end_entitled(&mut self, index: u32, code: ErrorCode) -> bool {
+        let slot = &self.slots[index];
+        if slot.is(flag::CLOSING) || matches!(slot.protocol, Protocol::Free) {
+            return false;
+        }
+        let is_over = match slot.protocol {
+            Protocol::Http => {
+                let is_over = self.poll_ended(index, code);
+                if self.slots[index].state == NONE {
+                    self.entitle(index, NONE);
+                }
+                is_over
+            }
+            // What waits for it is not to be had any more, and no word of ours would reach it before that.
+            _ if slot.is(flag::BLOCKED) => {
+                self.kill(index);
+                true
+            }
+            _ => {
+                self.close_entitled(index, code);
+                true
+            }
+        };
+        if is_over {
+            match code {
+                ErrorCode::TokenRevoked => self.statistics.revoked += 1,
+                _ => self.statistics.tokens_expired += 1,
+            }
+        }
+        is_over
+    }
+}
+
+/// What may be published at once under a rate, in microseconds of it.
+const BURST_US: u64 = 1_000_000;
+/// Entitlements that one turn looks at.
+const ENTRIES_TURN_MAX: u32 = 1_024;
+/// Connections that one turn looks at.
+const CONNECTIONS_TURN_MAX: u32 = 16_384;

@@ -1,0 +1,350 @@
+//! Who asks: credentials of HTTP requests and of HELLO, and sessions that wait until theirs has been judged.
+//!
+//! Step 3 of the path. Each HTTP request is judged by the credential that it carries itself, also on a connection that
+//! stays open; its head is not consumed before. A session is judged by the token of its HELLO, or by what the request carried
+//! that became its WebSocket connection, or by the identity in the resume ticket that it brings. Who shows nothing is anonymous.
+
+use super::State;
+use super::fault::Fault;
+use super::identity;
+use crate::edge::{Edge, NONE, Protocol, Shown};
+use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
+use crate::ticket::Ticket;
+use crate::topic::Filter;
+use std::borrow::Cow;
+use wire::http::Target;
+use wire::http::event_stream::OutgoingEvent;
+use wire::http::request::Request;
+use wire::native::{ClientFrame, CloseCode, ErrorCode, ErrorFrame, Hello, Reference, ServerFrame};
+
+/// What a connection waits for, or has been told, about a credential.
+pub(crate) enum Credential {
+    /// The head of an HTTP request waits in the input.
+    Request(Digest),
+    /// The same head, and what its credential is worth: an entry, which this holds.
+    Judged {
+        digest: Digest,
+        verdict: Result<u32, ErrorCode>,
+    },
+    /// HELLO waits; its bytes.
+    Hello { digest: Digest, frame: Box<[u8]> },
+    /// HELLO waits until the entitlement of its ticket has been looked at, whose entry this holds.
+    Ticket { at: u32, frame: Box<[u8]> },
+    /// A session is to go on with a new token.
+    Renewal { digest: Digest, request: u32 },
+}
+
+impl Credential {
+    /// The question that is out.
+    pub fn asked(&self) -> Option<(Purpose, Digest)> {
+        match *self {
+            Credential::Request(digest) => Some((Purpose::Request, digest)),
+            Credential::Hello { digest, .. } => Some((Purpose::Hello, digest)),
+            Credential::Renewal { digest, request } => Some((Purpose::Renewal { request }, digest)),
+            Credential::Judged { .. } | Credential::Ticket { .. } => None,
+        }
+    }
+
+    /// The entry that it holds.
+    pub fn held(&self) -> Option<u32> {
+        match *self {
+            Credential::Judged { verdict, .. } => verdict.ok(),
+            Credential::Ticket { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The entry of a ticket that is to be looked at.
+    pub fn of_ticket(&self) -> Option<u32> {
+        match *self {
+            Credential::Ticket { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Bytes that wait.
+    pub fn kept_bytes(&self) -> usize {
+        match self {
+            Credential::Hello { frame, .. } | Credential::Ticket { frame, .. } => frame.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// What an HTTP request may do so far.
+pub(super) enum Entry {
+    /// It goes on, as whoever its connection is entitled to be now.
+    Open,
+    /// A question is out; the head waits.
+    Waits,
+    /// It is refused.
+    Refused(Fault),
+}
+
+impl Edge {
+    /// Whether the connection's head has been judged, so that it can be looked at again.
+    pub(super) fn is_judged(&self, index: u32) -> bool {
+        matches!(self.credential(index), Some(Credential::Judged { .. }))
+    }
+
+    /// Entitles the connection as the request says.
+    pub(super) fn entitle_request(&mut self, index: u32, request: &Request<'_>) -> Entry {
+        let judged = match self.is_judged(index) {
+            true => self.take_state(index),
+            false => None,
+        };
+        // Preflights carry no credentials (Fetch, section 3.2.5), and do nothing.
+        let shown = match request.method {
+            "OPTIONS" => Ok(None),
+            _ => credential_of(request),
+        };
+        let result = match shown {
+            Err(fault) => Err(fault),
+            Ok(None) => {
+                self.entitle(index, NONE);
+                Ok(Entry::Open)
+            }
+            Ok(Some((kind, bytes))) => self.show_in_request(index, judged, kind, &bytes),
+        };
+        result.unwrap_or_else(|fault| {
+            self.entitle(index, NONE);
+            Entry::Refused(fault)
+        })
+    }
+
+    fn show_in_request(
+        &mut self,
+        index: u32,
+        judged: Option<State>,
+        kind: CredentialKind,
+        bytes: &[u8],
+    ) -> Result<Entry, Fault> {
+        if let Some(State::Credential(Credential::Judged { digest, verdict })) = judged {
+            debug_assert!(digest == Digest::of(kind, bytes), "the head is the same");
+            self.entitle(index, verdict?);
+            return Ok(Entry::Open);
+        }
+        match self.show(index, Purpose::Request, kind, bytes)? {
+            Shown::Known(at) => {
+                self.entitle(index, at);
+                Ok(Entry::Open)
+            }
+            Shown::Asked(digest) => {
+                self.set_state(index, State::Credential(Credential::Request(digest)));
+                Ok(Entry::Waits)
+            }
+        }
+    }
+
+    /// Whether a request may go on for which any valid credential will do.
+    pub(super) fn require_credential(&self, index: u32) -> Result<(), Fault> {
+        match &self.settings.entitlement {
+            Some(_) if self.slots[index].entitlement == NONE => Err(Fault::anonymous()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a request may do this with a topic or filter. Who has shown nothing hears what would help.
+    pub(super) fn permit_request(
+        &mut self,
+        index: u32,
+        action: Action,
+        wanted: &str,
+    ) -> Result<(), Fault> {
+        if self.settings.entitlement.is_none() {
+            return Ok(());
+        }
+        let wanted = Filter::parse(wanted)
+            .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
+        self.permit(index, action, wanted).map_err(|code| {
+            match code == ErrorCode::Forbidden && self.slots[index].entitlement == NONE {
+                true => Fault::anonymous(),
+                false => code.into(),
+            }
+        })
+    }
+
+    /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has been refused.
+    pub(super) fn identify(&mut self, index: u32, hello: &Hello<'_>, frame: &[u8]) -> bool {
+        if self.settings.entitlement.is_none() {
+            return true;
+        }
+        let result = match hello.token {
+            Some(token) => self.show_in_hello(index, token, frame),
+            None => self.identify_without_token(index, hello, frame),
+        };
+        result.unwrap_or_else(|code| {
+            self.refuse_hello(index, code);
+            false
+        })
+    }
+
+    fn show_in_hello(&mut self, index: u32, token: &str, frame: &[u8]) -> Result<bool, ErrorCode> {
+        let kind = CredentialKind::Token;
+        match self.show(index, Purpose::Hello, kind, token.as_bytes())? {
+            Shown::Known(at) => {
+                self.entitle(index, at);
+                Ok(true)
+            }
+            Shown::Asked(digest) => {
+                let frame = frame.into();
+                let waits = Credential::Hello { digest, frame };
+                self.set_state(index, State::Credential(waits));
+                Ok(false)
+            }
+        }
+    }
+
+    fn identify_without_token(
+        &mut self,
+        index: u32,
+        hello: &Hello<'_>,
+        frame: &[u8],
+    ) -> Result<bool, ErrorCode> {
+        if let Some(at) = self.entitlement_of(index) {
+            return self.check_entitlement(at).map(|()| true);
+        }
+        let ticket = hello
+            .ticket
+            .and_then(|bytes| Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms).ok());
+        let of_ticket = ticket.and_then(|ticket| identity::decode(&ticket.identity));
+        if let Some(entitlement) = of_ticket {
+            let at = self.enter_entitlement(&entitlement)?;
+            let frame = frame.into();
+            let waits = Credential::Ticket { at, frame };
+            self.set_state(index, State::Credential(waits));
+            self.have_looked_at(index);
+            return Ok(false);
+        }
+        let settings = self.settings.entitlement.as_ref();
+        match settings.is_some_and(|settings| settings.anonymous.is_empty()) {
+            true => Err(ErrorCode::Unauthorized),
+            false => Ok(true),
+        }
+    }
+
+    /// The verdict of HELLO's token.
+    pub(crate) fn hello_judged(&mut self, index: u32, verdict: Result<u32, ErrorCode>) {
+        let waited = self.take_kept_state(index);
+        let Some(State::Credential(Credential::Hello { frame, .. })) = waited else {
+            return;
+        };
+        match verdict {
+            Ok(at) => {
+                self.entitle(index, at);
+                self.answer_hello(index, &frame);
+            }
+            Err(code) => self.refuse_hello(index, code),
+        }
+    }
+
+    /// The entitlement of HELLO's ticket has been looked at.
+    pub(crate) fn ticket_looked_at(&mut self, index: u32, at: u32) {
+        let waited = self.take_kept_state(index);
+        let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
+            return;
+        };
+        self.entitle(index, at);
+        match self.check_entitlement(at) {
+            Ok(()) => self.answer_hello(index, &frame),
+            Err(code) => self.refuse_hello(index, code),
+        }
+    }
+
+    fn answer_hello(&mut self, index: u32, frame: &[u8]) {
+        if let Ok(ClientFrame::Hello(hello)) = ClientFrame::decode(frame) {
+            self.native_welcome(index, &hello);
+        }
+        self.resume(index);
+    }
+
+    fn refuse_hello(&mut self, index: u32, code: ErrorCode) {
+        let error = ErrorFrame::new(Reference::Connection, code);
+        self.send_native(index, &ServerFrame::Error(error));
+        self.close_native(index, close_of(code));
+    }
+
+    /// A connection ends because its entitlement does.
+    pub(crate) fn close_entitled(&mut self, index: u32, code: ErrorCode) {
+        match self.slots[index].protocol {
+            Protocol::Events => self.close_idle(index),
+            _ => self.close_native(index, close_of(code)),
+        }
+    }
+
+    /// Tells a client ahead.
+    pub(crate) fn tell_token_expires(&mut self, index: u32, expires_ms: u64) {
+        match self.slots[index].protocol {
+            Protocol::Native => {
+                self.send_native(index, &ServerFrame::TokenExpires(expires_ms));
+            }
+            Protocol::Events => {
+                let data = format!("{{\"expires_ms\":\"{expires_ms}\"}}");
+                let event = OutgoingEvent {
+                    event: Some("crore.token_expires"),
+                    data: Some(&data),
+                    ..OutgoingEvent::default()
+                };
+                let mut bytes = Vec::new();
+                super::events::encode(&event, &mut bytes);
+                self.send_private(index, &bytes);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// With which code a session ends whose credential is refused, or holds no more.
+pub(super) fn close_of(code: ErrorCode) -> CloseCode {
+    match code {
+        ErrorCode::TokenExpired => CloseCode::TokenExpired,
+        ErrorCode::TokenRevoked => CloseCode::Revoked,
+        ErrorCode::NotReady | ErrorCode::Overloaded => CloseCode::Overloaded,
+        _ => CloseCode::Unauthorized,
+    }
+}
+
+/// A credential, and what kind it is.
+type Found<'a> = (CredentialKind, Cow<'a, [u8]>);
+
+/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query. Other schemes of
+/// `Authorization` are not ours; a proxy may have its own.
+fn credential_of<'a>(request: &Request<'a>) -> Result<Option<Found<'a>>, Fault> {
+    let mut found: Option<Found<'a>> = None;
+    let mut count = 0;
+    for value in request.fields.all("authorization") {
+        if let Some(token) = bearer(value) {
+            found = Some((CredentialKind::Token, Cow::Borrowed(token)));
+            count += 1;
+        }
+    }
+    for key in request.fields.all("x-api-key") {
+        found = Some((CredentialKind::ApiKey, Cow::Borrowed(key)));
+        count += 1;
+    }
+    if let Ok(target) = Target::parse(request.target) {
+        for (key, value) in target.query_pairs().flatten() {
+            if key == "token" {
+                let token = value.into_owned().into_bytes();
+                found = Some((CredentialKind::Token, Cow::Owned(token)));
+                count += 1;
+            }
+        }
+    }
+    match count {
+        0 | 1 => Ok(found),
+        _ => Err(Fault::several_credentials()),
+    }
+}
+
+/// RFC 6750, section 2.1; the scheme in any case (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"bearer";
+    let (scheme, rest) = value.split_at_checked(SCHEME.len())?;
+    let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);
+    match rest.split_first() {
+        None if is_bearer => Some(&[]),
+        Some((b' ', token)) if is_bearer => Some(token.trim_ascii()),
+        _ => None,
+    }
+}

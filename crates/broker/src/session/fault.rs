@@ -1,0 +1,87 @@
+//! What is wrong with an HTTP request, and what its client is told to do about it.
+
+use crate::mail::PublishRefusal;
+use crate::position::Position;
+use crate::topic::TopicError;
+use wire::native::ErrorCode;
+
+/// What went wrong with a request, before it did anything.
+pub(super) struct Fault {
+    pub code: ErrorCode,
+    pub detail: String,
+    /// For 405.
+    pub allow: &'static str,
+    /// Where the log stands now, when that is what is wrong.
+    pub present: Option<Position>,
+    /// With what to come back (`WWW-Authenticate`, RFC 6750, section 3); empty where credentials are not what is wrong.
+    pub challenge: &'static str,
+    /// After how many seconds to try again, if not at once.
+    pub retry_after_s: u64,
+}
+
+impl From<ErrorCode> for Fault {
+    fn from(code: ErrorCode) -> Fault {
+        Fault::new(code, code.text().to_owned())
+    }
+}
+
+impl From<PublishRefusal> for Fault {
+    fn from(refusal: PublishRefusal) -> Fault {
+        Fault {
+            present: refusal.present,
+            ..Fault::from(refusal.code)
+        }
+    }
+}
+
+impl Fault {
+    pub(super) fn new(code: ErrorCode, detail: String) -> Fault {
+        Fault {
+            code,
+            detail,
+            allow: "",
+            present: None,
+            challenge: match code {
+                ErrorCode::Unauthorized | ErrorCode::TokenExpired | ErrorCode::TokenRevoked => {
+                    "Bearer error=\"invalid_token\""
+                }
+                ErrorCode::Forbidden => "Bearer error=\"insufficient_scope\"",
+                _ => "",
+            },
+            retry_after_s: u64::from(code.http_status() == 503),
+        }
+    }
+
+    /// Who shows nothing may not do this.
+    pub(super) fn anonymous() -> Fault {
+        Fault {
+            challenge: "Bearer",
+            ..Fault::from(ErrorCode::Unauthorized)
+        }
+    }
+
+    /// RFC 6750, section 2: one method, once.
+    pub(super) fn several_credentials() -> Fault {
+        let detail = "a request carries at most one credential".to_owned();
+        Fault {
+            challenge: "Bearer error=\"invalid_request\"",
+            ..Fault::new(ErrorCode::MalformedRequest, detail)
+        }
+    }
+
+    /// A name or filter that is none.
+    pub(super) fn topic(malformed: ErrorCode, error: TopicError) -> Fault {
+        let code = match error {
+            TopicError::TooLong => ErrorCode::TopicTooLong,
+            _ => malformed,
+        };
+        Fault::new(code, error.to_string())
+    }
+
+    pub(super) fn method(allow: &'static str) -> Fault {
+        Fault {
+            allow,
+            ..Fault::from(ErrorCode::MethodNotAllowed)
+        }
+    }
+}

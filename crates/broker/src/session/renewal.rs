@@ -1,0 +1,275 @@
+//! Renewals: a session goes on with a new token of the same subject, and what that does not cover ends.
+//!
+//! A renewal is done in three steps, and the connection is not read meanwhile. *Judged*: the new token is, as that of HELLO.
+//! *Asked*: if it permits something else than the old one, the names of plain topics are needed, which the edge does not
+//! keep; once no subscription waits for its home, the homes are asked ([`Request::Describe`], as for tickets). *Done*: all have
+//! answered; what is not covered ends with UNSUBSCRIBED, and RENEWED follows, so that nothing comes behind it that the new
+//! token does not permit. Until then the old token holds, and the time of the old one counts.
+//!
+//! While a renewal is under way no subscription can begin, and an index of a topic stays while a subscription has it,
+//! so that the names that the homes have said hold at the end.
+
+use super::State;
+use super::credential::Credential;
+use super::ticket::names_in;
+use crate::edge::{Edge, Shown, flag};
+use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
+use crate::mail::{HomeId, Request};
+use crate::topic::Filter;
+use std::collections::BTreeMap;
+use stdx::chunk::Slice;
+use stdx::memory::tree_bytes;
+use wire::native::{ErrorCode, Reference, Renewed, ServerFrame, UnsubscribeCode, Unsubscribed};
+
+/// Renewals under way, by connection.
+#[derive(Default)]
+pub(crate) struct Renewals {
+    by_connection: BTreeMap<u32, Renewal>,
+    /// Connections of which a subscription has been settled by the present letter.
+    settled: Vec<u32>,
+}
+
+impl Renewals {
+    /// Whether [`Edge::continue_renewals`] has something to do.
+    pub fn have_settled(&self) -> bool {
+        !self.settled.is_empty()
+    }
+
+    /// Bytes, about: without names.
+    pub fn memory_bytes(&self) -> usize {
+        tree_bytes(self.by_connection.len(), size_of::<(u32, Renewal)>())
+    }
+}
+
+/// A token that has been judged, and is to take the place of another.
+struct Renewal {
+    /// The client's number.
+    request: u32,
+    /// Its entry, which this holds.
+    at: u32,
+    asked: Option<Asked>,
+}
+
+/// What the homes were asked, and have said.
+struct Asked {
+    /// Of the question.
+    number: u32,
+    /// Homes that have not answered, with the topics that they were asked for.
+    waiting: BTreeMap<HomeId, Vec<u32>>,
+    names: BTreeMap<(HomeId, u32), Box<str>>,
+}
+
+impl Edge {
+    /// A client wants to go on with a new token.
+    pub(super) fn native_renew(&mut self, index: u32, request: u32, token: &str) {
+        if self.settings.entitlement.is_none() {
+            // Nobody is asked, and nothing expires.
+            let frame = Renewed {
+                request,
+                expires_ms: 0,
+            };
+            return self.send_native(index, &ServerFrame::Renewed(frame));
+        }
+        // An anonymous client has no subject that could stay the same.
+        if self.entitlement_of(index).is_none() {
+            return self.refuse_renewal(index, request, ErrorCode::Unauthorized);
+        }
+        let purpose = Purpose::Renewal { request };
+        match self.show(index, purpose, CredentialKind::Token, token.as_bytes()) {
+            Err(code) => self.refuse_renewal(index, request, code),
+            Ok(Shown::Asked(digest)) => {
+                let waits = Credential::Renewal { digest, request };
+                self.set_state(index, State::Credential(waits));
+            }
+            Ok(Shown::Known(at)) => {
+                self.slots[index].set(flag::PAUSED);
+                self.renew(index, request, at);
+            }
+        }
+    }
+
+    /// The verdict of the new token.
+    pub(crate) fn renewal_judged(
+        &mut self,
+        index: u32,
+        request: u32,
+        verdict: Result<u32, ErrorCode>,
+    ) {
+        self.take_state(index);
+        match verdict {
+            Ok(at) => self.renew(index, request, at),
+            Err(code) => {
+                self.refuse_renewal(index, request, code);
+                self.resume(index);
+            }
+        }
+    }
+
+    fn refuse_renewal(&mut self, index: u32, request: u32, code: ErrorCode) {
+        self.native_refuse(index, Reference::Request(request), code);
+    }
+
+    /// The new token holds.
+    fn renew(&mut self, index: u32, request: u32, at: u32) {
+        let Some(before) = self.entitlement_of(index) else {
+            return self.judging.entitlements.release(at);
+        };
+        if !self.judging.entitlements.have_equal_subjects(before, at) {
+            self.judging.entitlements.release(at);
+            self.refuse_renewal(index, request, ErrorCode::Forbidden);
+            return self.resume(index);
+        }
+        let renewal = Renewal {
+            request,
+            at,
+            asked: None,
+        };
+        if self.judging.entitlements.have_equal_terms(before, at) {
+            return self.finish_renewal(index, renewal);
+        }
+        self.slots[index].set(flag::ASKED);
+        self.renewals.by_connection.insert(index, renewal);
+        self.ask_for_renewal(index);
+    }
+
+    /// A subscription of the connection has been granted or refused: a renewal may have waited for it.
+    pub(crate) fn settled_for_renewal(&mut self, index: u32) {
+        if !self.renewals.by_connection.is_empty() {
+            self.renewals.settled.push(index);
+        }
+    }
+
+    /// Goes on with renewals whose connections had a subscription settled by a letter. Once that has been dealt with:
+    /// a renewal may end subscriptions.
+    pub(crate) fn continue_renewals(&mut self) {
+        for index in std::mem::take(&mut self.renewals.settled) {
+            let renewal = self.renewals.by_connection.get(&index);
+            if renewal.is_some_and(|renewal| renewal.asked.is_none()) {
+                self.ask_for_renewal(index);
+            }
+        }
+    }
+
+    /// Asks the homes for names, unless a subscription still waits for one.
+    fn ask_for_renewal(&mut self, index: u32) {
+        if self.chain(index).any(|at| self.is_pending(at)) {
+            return;
+        }
+        let mut asked = Asked {
+            number: self.next_describe_number(),
+            waiting: BTreeMap::new(),
+            names: BTreeMap::new(),
+        };
+        for at in self.chain(index).filter(|&at| !self.is_wide(at)) {
+            let (home, topic) = self.subscription_topic(at);
+            asked.waiting.entry(home).or_default().push(topic);
+        }
+        let connection = self.slots.key(index);
+        for (&home, indexes) in &asked.waiting {
+            // It may go beyond the room that the home has, as one frame of a connection may.
+            let request = Request::Describe {
+                connection,
+                number: asked.number,
+                indexes: indexes.clone(),
+                positions: false,
+            };
+            self.request(home, request);
+        }
+        let is_known = asked.waiting.is_empty();
+        if let Some(renewal) = self.renewals.by_connection.get_mut(&index) {
+            renewal.asked = Some(asked);
+        }
+        if is_known {
+            self.end_renewal(index);
+        }
+    }
+
+    /// A home has said names for a renewal.
+    pub(super) fn described_for_renewal(
+        &mut self,
+        home: HomeId,
+        index: u32,
+        number: u32,
+        names: &Slice,
+    ) {
+        let renewal = self.renewals.by_connection.get_mut(&index);
+        let asked = renewal.and_then(|renewal| renewal.asked.as_mut());
+        let Some(asked) = asked.filter(|asked| asked.number == number) else {
+            return;
+        };
+        let Some(indexes) = asked.waiting.remove(&home) else {
+            return;
+        };
+        let named = indexes.into_iter().zip(names_in(names));
+        asked
+            .names
+            .extend(named.map(|(topic, name)| ((home, topic), name.into())));
+        if asked.waiting.is_empty() {
+            self.end_renewal(index);
+        }
+    }
+
+    /// All is known: ends what the new token does not cover.
+    fn end_renewal(&mut self, index: u32) {
+        let Some(mut renewal) = self.renewals.by_connection.remove(&index) else {
+            return;
+        };
+        self.slots[index].clear(flag::ASKED);
+        let names = renewal
+            .asked
+            .take()
+            .map_or(BTreeMap::new(), |asked| asked.names);
+        let is_covered = |edge: &Edge, at: u32| {
+            let name = match edge.is_wide(at) {
+                true => edge.filter_name(at),
+                false => names.get(&edge.subscription_topic(at)).map(|name| &**name),
+            };
+            let filter = name.and_then(|name| Filter::parse(name).ok());
+            filter.is_some_and(|filter| {
+                edge.judging
+                    .entitlements
+                    .permits(renewal.at, Action::Subscribe, filter)
+            })
+        };
+        let ends: Vec<u32> = self
+            .chain(index)
+            .filter(|&at| !is_covered(self, at))
+            .collect();
+        for subscription in ends {
+            self.native_forbidden(index, subscription);
+            self.unsubscribe(subscription);
+        }
+        self.finish_renewal(index, renewal);
+    }
+
+    fn finish_renewal(&mut self, index: u32, renewal: Renewal) {
+        let Renewal { request, at, .. } = renewal;
+        self.entitle(index, at);
+        self.statistics.renewals += 1;
+        let expires_ms = match self.judging.entitlements.expires_s(at) {
+            NEVER => 0,
+            expires_s => u64::from(expires_s) * 1_000,
+        };
+        let frame = Renewed {
+            request,
+            expires_ms,
+        };
+        self.send_native(index, &ServerFrame::Renewed(frame));
+        self.resume(index);
+    }
+
+    fn native_forbidden(&mut self, index: u32, subscription: u32) {
+        let frame = Unsubscribed {
+            subscription: self.subscription_client(subscription),
+            code: u32::from(UnsubscribeCode::Forbidden.number()),
+        };
+        self.send_native(index, &ServerFrame::Unsubscribed(frame));
+    }
+
+    /// The connection goes, or its session ends.
+    pub(crate) fn forget_renewal(&mut self, index: u32) {
+        if let Some(renewal) = self.renewals.by_connection.remove(&index) {
+            self.judging.entitlements.release(renewal.at);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A judge for scripts: a token is what it permits, in words.
+//!
+//! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to what is hers, publish to `news`, for a minute from the
+//! script's start. `h:` is for history, `e:` for presence, `i:` the time of issue in seconds after the start, `j:` a number by which it is
+//! revoked, `n:` subscriptions at most, `r:` publications a second. `all` may do everything. One that begins with `bad` does not
+//! hold.
+
+use broker::entitlement::{
+    CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,
+    Terms,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use wire::native::ErrorCode;
+
+/// Seconds since 1970 when a script begins.
+pub const START_S: u32 = 1_000;
+
+/// Knows what has been revoked.
+#[derive(Default)]
+pub struct FakeJudge {
+    pub subjects: BTreeSet<String>,
+    pub token_ids: BTreeSet<u64>,
+}
+
+impl Judge for FakeJudge {
+    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+        let entitlement = entitlement_of(std::str::from_utf8(credential).unwrap(), digest);
+        let verdict = match entitlement {
+            None => Err(ErrorCode::Unauthorized),
+            Some(it) if u64::from(it.expires_s) <= now_s => Err(ErrorCode::TokenExpired),
+            Some(it) if self.is_revoked(&it) => Err(ErrorCode::TokenRevoked),
+            Some(it) => Ok(it),
+        };
+        Judged {
+            verdict,
+            was_computed: true,
+        }
+    }
+
+    fn is_revoked(&self, entitlement: &Entitlement) -> bool {
+        self.subjects.contains(&*entitlement.subject)
+            || self.token_ids.contains(&entitlement.token_id)
+    }
+}
+
+fn entitlement_of(token: &str, digest: Digest) -> Option<Entitlement> {
+    let mut words = token.split('.');
+    let subject = words.next().filter(|subject| !subject.starts_with("bad"))?;
+    let mut permissions = Permissions::default();
+    let mut limits = EntitlementLimits::default();
+    let (mut token_id, mut issued_s, mut expires_s) = (0, START_S, NEVER);
+    let after = |text: &str| START_S + text.parse::<u32>().unwrap();
+    for word in words {
+        match word.split_once(':') {
+            None if word == "all" => {
+                permissions.subscribe.push("#".into());
+                permissions.publish.push("#".into());
+                permissions.history.push("#".into());
+            }
+            Some(("s", filter)) => permissions.subscribe.push(filter.into()),
+            Some(("p", filter)) => permissions.publish.push(filter.into()),
+            Some(("h", filter)) => permissions.history.push(filter.into()),
+            Some(("e", filter)) => permissions.presence.push(filter.into()),
+            Some(("x", after_s)) => expires_s = after(after_s),
+            Some(("i", after_s)) => issued_s = after(after_s),
+            Some(("j", number)) => token_id = number.parse().unwrap(),
+            Some(("n", count)) => limits.subscriptions_max = Some(count.parse().unwrap()),
+            Some(("r", rate)) => limits.publish_rate_max = Some(rate.parse().unwrap()),
+            _ => panic!("{token}"),
+        }
+    }
+    Some(Entitlement {
+        digest,
+        subject: subject.into(),
+        token_id,
+        issued_s,
+        expires_s,
+        terms: Arc::new(Terms {
+            permissions,
+            limits,
+        }),
+    })
+}

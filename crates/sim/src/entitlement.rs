@@ -1,0 +1,174 @@
+//! Tokens of simulated clients, and the judge that all nodes of a world ask.
+//!
+//! A token is what it says, unsigned: `client-7.3.12.1700000005` is of a subject, with rights as bits, a number by which it is
+//! revoked, and the second at which it expires (0: never). Signatures are not this simulator's matter.
+
+use crate::mutation::Mutation;
+use broker::entitlement::{
+    CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,
+    Terms,
+};
+use broker::topic::Filter;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::native::ErrorCode;
+
+/// What each bit of a token's rights covers, for every action.
+const RIGHTS: [&str; 3] = ["a/#", "b/#", "+"];
+/// All of them.
+pub const RIGHTS_ALL: u8 = 0b111;
+
+/// Whether rights cover a topic.
+pub fn covers(rights: u8, topic: &str) -> bool {
+    let is_covered = |(bit, filter): (usize, &&str)| {
+        rights >> bit & 1 == 1 && Filter::parse(filter).is_ok_and(|filter| filter.matches(topic))
+    };
+    RIGHTS.iter().enumerate().any(is_covered)
+}
+
+/// The filters of rights.
+pub fn permissions(rights: u8) -> Permissions {
+    let of = |(bit, filter): (usize, &&str)| (rights >> bit & 1 == 1).then(|| Box::from(*filter));
+    let filters: Vec<Box<str>> = RIGHTS.iter().enumerate().filter_map(of).collect();
+    Permissions {
+        subscribe: filters.clone(),
+        publish: filters.clone(),
+        history: filters,
+        presence: Vec::new(),
+    }
+}
+
+/// A token's words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token {
+    /// The client's number.
+    pub client: usize,
+    /// Bits of what it may do.
+    pub rights: u8,
+    /// By which it is revoked.
+    pub number: u64,
+    /// Seconds since 1970; 0: never.
+    pub expires_s: u32,
+}
+
+impl Token {
+    /// As it is shown.
+    pub fn text(&self) -> String {
+        let Token {
+            client,
+            rights,
+            number,
+            expires_s,
+        } = self;
+        format!("client-{client}.{rights}.{number}.{expires_s}")
+    }
+
+    fn parse(text: &str) -> Option<Token> {
+        let mut words = text.split('.');
+        let token = Token {
+            client: words.next()?.strip_prefix("client-")?.parse().ok()?,
+            rights: words.next()?.parse().ok()?,
+            number: words.next()?.parse().ok()?,
+            expires_s: words.next()?.parse().ok()?,
+        };
+        words.next().is_none().then_some(token)
+    }
+}
+
+/// Knows what has been revoked; outlives nodes.
+#[derive(Debug, Default)]
+pub struct SimJudge {
+    revoked: Mutex<BTreeSet<u64>>,
+    /// Rises with each revocation.
+    version: AtomicU64,
+    mutation: Option<Mutation>,
+    strikes: AtomicU32,
+}
+
+impl SimJudge {
+    /// One with a planted bug, or none.
+    pub fn new(mutation: Option<Mutation>) -> SimJudge {
+        SimJudge {
+            mutation,
+            ..SimJudge::default()
+        }
+    }
+
+    /// Revokes a token by its number.
+    pub fn revoke(&self, number: u64) {
+        self.revoked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(number);
+        if self.mutation == Some(Mutation::LoseRevocation) {
+            self.strikes.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.version.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What a node was told of last, to see whether there is more.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// How often its bug struck.
+    pub fn strikes(&self) -> u32 {
+        self.strikes.load(Ordering::Relaxed)
+    }
+
+    fn entitlement(&self, token: &Token, digest: Digest) -> Entitlement {
+        let mut expires_s = match token.expires_s {
+            0 => NEVER,
+            expires_s => expires_s,
+        };
+        let mut rights = token.rights;
+        match self.mutation {
+            Some(Mutation::TokenForEver) if expires_s != NEVER => {
+                self.strikes.fetch_add(1, Ordering::Relaxed);
+                expires_s = NEVER;
+            }
+            Some(Mutation::WideToken) if rights != RIGHTS_ALL => {
+                self.strikes.fetch_add(1, Ordering::Relaxed);
+                rights = RIGHTS_ALL;
+            }
+            _ => {}
+        }
+        Entitlement {
+            digest,
+            subject: format!("client-{}", token.client).into(),
+            token_id: token.number,
+            issued_s: 0,
+            expires_s,
+            terms: Arc::new(Terms {
+                permissions: permissions(rights),
+                limits: EntitlementLimits::default(),
+            }),
+        }
+    }
+}
+
+impl Judge for SimJudge {
+    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+        let token = std::str::from_utf8(credential).ok().and_then(Token::parse);
+        let entitlement = token.map(|token| self.entitlement(&token, digest));
+        let verdict = match entitlement {
+            None => Err(ErrorCode::Unauthorized),
+            Some(it) if u64::from(it.expires_s) <= now_s => Err(ErrorCode::TokenExpired),
+            Some(it) if self.is_revoked(&it) => Err(ErrorCode::TokenRevoked),
+            Some(it) => Ok(it),
+        };
+        Judged {
+            verdict,
+            was_computed: true,
+        }
+    }
+
+    fn is_revoked(&self, entitlement: &Entitlement) -> bool {
+        self.revoked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(&entitlement.token_id)
+    }
+}

@@ -1,0 +1,227 @@
+//! The token of a session: what it covers now, and what may end for it.
+//!
+//! The client knows what it asked for: with each message that it is handed it sees whether a token covered that, and with each
+//! refusal whether none did. Once a renewal has been answered only the new token counts. That who is entitled misses nothing
+//! is judged as for everybody else, by the runs.
+
+use super::Resumer;
+use crate::client::{Context, Phase};
+use crate::entitlement::{RIGHTS_ALL, Token, covers};
+use client::session::{Event, Reason, ServerError};
+use stdx::prng::Prng;
+use wire::native::{CloseCode, ErrorCode, UnsubscribeCode};
+
+/// See the module.
+pub(super) struct Pass {
+    /// The newest, which every further connection shows.
+    token: Token,
+    /// Rights of those before it that may still hold: the answer to a renewal has not come.
+    former: Vec<u8>,
+    is_revoked: bool,
+    numbers: u64,
+}
+
+impl Pass {
+    /// The first token.
+    pub fn new(client: usize, random: &mut Prng, now_s: u32) -> Pass {
+        let mut pass = Pass {
+            token: Token {
+                client,
+                rights: RIGHTS_ALL,
+                number: 0,
+                expires_s: 0,
+            },
+            former: Vec::new(),
+            is_revoked: false,
+            numbers: 0,
+        };
+        pass.draw(random, now_s, true);
+        pass
+    }
+
+    pub fn text(&self) -> String {
+        self.token.text()
+    }
+
+    /// Another token; one that expires only if it may.
+    fn draw(&mut self, random: &mut Prng, now_s: u32, may_expire: bool) {
+        self.numbers += 1;
+        self.token.number = (self.token.client as u64) << 32 | self.numbers;
+        self.token.rights = random.between(1, u64::from(RIGHTS_ALL)) as u8;
+        self.token.expires_s = match may_expire && random.chance(0.5) {
+            true => now_s + random.between(1, 6) as u32,
+            false => 0,
+        };
+        self.is_revoked = false;
+    }
+
+    /// Whether some token that may hold covers the topic.
+    fn may_cover(&self, topic: &str) -> bool {
+        self.rights().any(|rights| covers(rights, topic))
+    }
+
+    /// Whether all of them do.
+    fn must_cover(&self, topic: &str) -> bool {
+        self.rights().all(|rights| covers(rights, topic))
+    }
+
+    fn rights(&self) -> impl Iterator<Item = u8> {
+        self.former.iter().copied().chain([self.token.rights])
+    }
+
+    fn has_expired(&self, now_s: u32) -> bool {
+        self.token.expires_s != 0 && self.token.expires_s <= now_s
+    }
+}
+
+impl Resumer {
+    /// Renews, revokes, or leaves it to others.
+    pub(super) fn act_on_pass(&mut self, context: &mut Context<'_>) {
+        let choice = self.peer.random.below(20);
+        let Some(pass) = &mut self.pass else {
+            return;
+        };
+        match choice {
+            0 | 1 if self.session.is_ready() && pass.former.is_empty() => self.renew(context, true),
+            2 if !pass.is_revoked => {
+                pass.is_revoked = true;
+                let number = pass.token.number;
+                context.judge.revoke(number);
+                let id = self.peer.id;
+                context
+                    .oracle
+                    .note(id, || format!("has its token {number} revoked"));
+            }
+            _ => {}
+        }
+    }
+
+    fn renew(&mut self, context: &mut Context<'_>, may_expire: bool) {
+        let now_s = context.now_s;
+        let Some(pass) = self.pass.as_mut().filter(|pass| !pass.is_revoked) else {
+            return;
+        };
+        pass.former.push(pass.token.rights);
+        pass.draw(&mut self.peer.random, now_s, may_expire);
+        let text = pass.text();
+        context
+            .oracle
+            .note(self.peer.id, || format!("renews with {text}"));
+        self.session.renew(text);
+    }
+
+    /// The connection is gone: the next one shows a token that holds.
+    pub(super) fn renew_pass(&mut self, context: &mut Context<'_>) {
+        let now_s = context.now_s;
+        let Some(pass) = &mut self.pass else {
+            return;
+        };
+        pass.former.clear();
+        if pass.is_revoked || pass.has_expired(now_s) {
+            let may_expire = context.phase == Phase::Active;
+            pass.draw(&mut self.peer.random, now_s, may_expire);
+            self.session.renew(pass.text());
+        }
+    }
+
+    /// A message of a topic has come.
+    pub(super) fn check_pass(&self, context: &mut Context<'_>, topic: usize) {
+        let name = &context.plan.topics[topic];
+        let is_covered = |pass: &Pass| pass.may_cover(name);
+        if !self.pass.as_ref().is_none_or(is_covered) {
+            let text = format!("a message of {name}, which no token covers");
+            context.oracle.fail(self.peer.id, text);
+        }
+    }
+
+    /// Whether the token explains that something about a topic was refused, or has ended.
+    pub(super) fn is_explained(
+        &self,
+        context: &Context<'_>,
+        topic: usize,
+        error: &ServerError,
+    ) -> bool {
+        let Some(pass) = &self.pass else {
+            return false;
+        };
+        let name = &context.plan.topics[topic];
+        let is = |code: ErrorCode| error.code == u32::from(code.number());
+        if is(ErrorCode::Forbidden) || error.code == u32::from(UnsubscribeCode::Forbidden.number())
+        {
+            return !pass.must_cover(name);
+        }
+        self.is_end_explained(context, error.code)
+    }
+
+    fn is_end_explained(&self, context: &Context<'_>, code: u32) -> bool {
+        let is = |other: u16| code == u32::from(other);
+        let expired = [
+            ErrorCode::TokenExpired.number(),
+            CloseCode::TokenExpired.number(),
+        ];
+        let revoked = [
+            ErrorCode::TokenRevoked.number(),
+            CloseCode::Revoked.number(),
+        ];
+        self.pass.as_ref().is_some_and(|pass| {
+            (expired.into_iter().any(is) && pass.has_expired(context.now_s))
+                || (revoked.into_iter().any(is) && pass.is_revoked)
+        })
+    }
+
+    /// The connection has ended with a code. False if that is none of the token's.
+    pub(super) fn is_end_of_pass(&mut self, context: &mut Context<'_>, reason: &Reason) -> bool {
+        let Reason::Closed { code, .. } = reason else {
+            return false;
+        };
+        let codes = [CloseCode::TokenExpired, CloseCode::Revoked];
+        if !codes.iter().any(|other| other.number() == *code) {
+            return false;
+        }
+        if !self.is_end_explained(context, u32::from(*code)) {
+            let text = format!("closed with {code}, and the token holds");
+            context.oracle.fail(self.peer.id, text);
+        }
+        true
+    }
+
+    /// Takes an event that is about the token; gives back others.
+    pub(super) fn on_pass_event(
+        &mut self,
+        context: &mut Context<'_>,
+        event: Event,
+    ) -> Option<Event> {
+        match event {
+            Event::TokenRenewed { .. } => {
+                if let Some(pass) = &mut self.pass {
+                    pass.former.clear();
+                }
+            }
+            Event::TokenExpires { .. } => {
+                if self.peer.random.chance(0.5) {
+                    self.renew(context, context.phase == Phase::Active);
+                }
+            }
+            // The one before may have ended meanwhile.
+            Event::TokenRefused(error) => {
+                let text = format!("a renewal is refused: {error}");
+                let is_explained = self.is_end_explained(context, error.code);
+                if !is_explained {
+                    context.oracle.fail(self.peer.id, text);
+                }
+            }
+            Event::Error(error) if self.is_end_explained(context, error.code) => {}
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Whether the token is one that the client can stay with.
+    pub(super) fn is_pass_settled(&self) -> Result<(), String> {
+        match &self.pass {
+            Some(pass) if pass.is_revoked => Err("connected with a revoked token".into()),
+            Some(pass) if pass.token.expires_s != 0 => Err("its token has not ended".into()),
+            _ => Ok(()),
+        }
+    }
+}
