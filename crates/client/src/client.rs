@@ -33,6 +33,9 @@ pub struct Options {
     pub tls: ClientSettings,
     /// The session's settings.
     pub session: Settings,
+    /// Where new tokens come from: asked when the present one expires soon, and before the client returns from a connection
+    /// that ended for its token. Without it the application gives new ones ([`Client::renew`]).
+    pub token_source: Option<TokenSource>,
     /// Delays between attempts.
     pub backoff: BackoffSettings,
     /// How long one connect may take, in milliseconds.
@@ -57,6 +60,7 @@ impl Options {
                 ..ClientSettings::default()
             },
             session: Settings::default(),
+            token_source: None,
             backoff: BackoffSettings::default(),
             connect_timeout_ms: 10_000,
             close_timeout_ms: 5_000,
@@ -64,6 +68,28 @@ impl Options {
             commands_max: 1024,
             output_bytes_max: 1024 * 1024,
         }
+    }
+}
+
+/// Gives the newest token, or none if there is no new one now. It is called on the client's thread, which does nothing else until
+/// it returns.
+#[derive(Clone)]
+pub struct TokenSource(Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl TokenSource {
+    /// Tokens from a function.
+    pub fn new(source: impl Fn() -> Option<String> + Send + Sync + 'static) -> TokenSource {
+        TokenSource(Arc::new(source))
+    }
+
+    pub(crate) fn token(&self) -> Option<String> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for TokenSource {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("TokenSource")
     }
 }
 
@@ -162,8 +188,8 @@ pub struct Pending<T> {
 pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
 
 /// What the handles ask the thread for.
-#[derive(Debug)]
 pub(crate) enum Command {
+    Renew(String),
     Subscribe {
         filter: String,
         start: Start<'static>,
@@ -294,6 +320,15 @@ impl Client {
     /// [`RequestError::Closed`].
     pub fn unsubscribe(&self, subscription: SubscriptionId) -> Result<(), RequestError> {
         self.send(Command::Unsubscribe(subscription))
+    }
+
+    /// Goes on with a new token of the same subject, on this connection and all further ones. What becomes of it is an event:
+    /// [`Event::TokenRenewed`] or [`Event::TokenRefused`].
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn renew(&self, token: impl Into<String>) -> Result<(), RequestError> {
+        self.send(Command::Renew(token.into()))
     }
 
     /// Publishes one message; blocks only while the queue of commands is full. While there is no connection it waits

@@ -36,7 +36,9 @@ pub mod session;
 mod shell;
 pub mod url;
 
-pub use client::{Client, ConnectError, Events, EventsError, Options, Pending, RequestError};
+pub use client::{
+    Client, ConnectError, Events, EventsError, Options, Pending, RequestError, TokenSource,
+};
 pub use session::{
     CommandError, Event, GapCause, HistoryGap, HistoryOptions, HistoryPage, Message, Once,
     PublishOptions, Published, Reason, Report, ReportedGap, ServerError, Settings,

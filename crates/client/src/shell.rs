@@ -15,9 +15,10 @@ use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
 use net::{Close, Conn, Event as NetEvent, Net, Read, Write};
 use stdx::prng::Prng;
 use tls::Tls;
+use wire::native::CloseCode;
 
 use crate::backoff::Backoff;
-use crate::client::{Command, Options, Reply, RequestError, Shared};
+use crate::client::{Command, Options, Reply, RequestError, Shared, TokenSource};
 use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
 use crate::url::Endpoint;
 
@@ -104,6 +105,8 @@ struct Shell {
     writable: bool,
     started: Instant,
     closing_since_ms: Option<u64>,
+    /// The last connection ended because its token had expired.
+    is_token_over: bool,
 }
 
 impl Shell {
@@ -133,6 +136,7 @@ impl Shell {
             writable: false,
             started: Instant::now(),
             closing_since_ms: None,
+            is_token_over: false,
         }
     }
 
@@ -221,8 +225,21 @@ impl Shell {
         }
     }
 
+    /// The present token is of no more use, or not for long.
+    fn renew_token(&mut self) {
+        let source = self.options.token_source.as_ref();
+        let token = source.and_then(TokenSource::token);
+        // The same one would be answered with the same end.
+        if let Some(token) = token.filter(|token| self.session.token() != Some(token)) {
+            self.session.renew(token);
+        }
+    }
+
     /// Begins the next attempt.
     fn connect(&mut self) {
+        if std::mem::take(&mut self.is_token_over) {
+            self.renew_token();
+        }
         let endpoint = match self.preferred.pop_front() {
             Some(endpoint) => endpoint,
             None => {
@@ -354,9 +371,10 @@ impl Shell {
             let wants_room = match &command {
                 Command::Publish { reply: None, .. } => !self.session.is_ready(),
                 Command::Publish { .. } | Command::History { .. } => !self.session.has_room(),
-                Command::Subscribe { .. } | Command::Unsubscribe(_) | Command::Report { .. } => {
-                    false
-                }
+                Command::Subscribe { .. }
+                | Command::Unsubscribe(_)
+                | Command::Report { .. }
+                | Command::Renew(_) => false,
             };
             if wants_room {
                 self.held = Some(command);
@@ -384,6 +402,7 @@ impl Shell {
             } => {
                 let _ = reply.try_send(Ok(self.session.report(subscription)));
             }
+            Command::Renew(token) => self.session.renew(token),
             Command::Unsubscribe(subscription) => self.session.unsubscribe(subscription),
             Command::Publish {
                 topic,
@@ -462,7 +481,7 @@ impl Shell {
                 (None, _) => {}
             }
         }
-        while let Some(event) = self.pending.take().or_else(|| self.session.take_event()) {
+        while let Some(event) = self.pending.take().or_else(|| self.next_event()) {
             let Some(events) = &self.events else { continue };
             // Said before the second attempt, so that a consumer that made room in between wakes us.
             let event = match events.try_send(event) {
@@ -486,6 +505,16 @@ impl Shell {
                 }
             }
         }
+    }
+
+    /// The next event of the session; that its token expires is dealt with here, too.
+    fn next_event(&mut self) -> Option<Event> {
+        let event = self.session.take_event()?;
+        if let Event::TokenExpires { .. } = event {
+            self.renew_token();
+            self.write();
+        }
+        Some(event)
     }
 
     /// The connection is gone; plans the next attempt.
@@ -521,6 +550,8 @@ impl Shell {
         }
         self.readable = false;
         self.writable = false;
+        let expired = CloseCode::TokenExpired.number();
+        self.is_token_over |= matches!(&reason, Reason::Closed { code, .. } if *code == expired);
         let reconnects = reason.reconnects();
         self.link = Link::Waiting {
             until_ms: if reconnects {

@@ -201,7 +201,9 @@ impl Streams {
             ServerFrame::Pong(_)
             | ServerFrame::Published(_)
             | ServerFrame::HistoryPage(_)
-            | ServerFrame::TicketIssued(_) => {}
+            | ServerFrame::TicketIssued(_)
+            | ServerFrame::Renewed(_)
+            | ServerFrame::TokenExpires(_) => {}
         }
         Ok(())
     }

@@ -246,6 +246,18 @@ pub enum Event {
     },
     /// The server complained about the connection as a whole; it usually closes next.
     Error(ServerError),
+    /// The token expires soon: a new one is due ([`super::Session::renew`]), or the server will close.
+    TokenExpires {
+        /// In so many milliseconds.
+        in_ms: u64,
+    },
+    /// The session goes on with the new token.
+    TokenRenewed {
+        /// It expires in so many milliseconds; `None`: never.
+        expires_in_ms: Option<u64>,
+    },
+    /// The server does not take the new token; the old one still holds.
+    TokenRefused(ServerError),
     /// The server asked us to leave.
     GoAway {
         /// What it will close with.

@@ -161,6 +161,8 @@ impl Session {
                 self.send(&wire::native::ClientFrame::Pong(token));
             }
             ServerFrame::TicketIssued(issued) => self.ticket_issued(&issued, now_ms),
+            ServerFrame::Renewed(renewed) => self.renewed(&renewed, now_ms),
+            ServerFrame::TokenExpires(at_ms) => self.token_expires(at_ms, now_ms),
             ServerFrame::Pong(_) => {}
         }
         Ok(())
@@ -183,6 +185,7 @@ impl Session {
             connection: welcome.connection,
             node: welcome.node.map(str::to_owned),
         });
+        self.welcomed_at(welcome.time_ms, now_ms);
         self.welcomed_with(welcome, now_ms);
     }
 
@@ -460,6 +463,9 @@ impl Session {
             Reference::Request(request)
                 if error.temporary && self.publications.put_off(request, now_ms) => {}
             Reference::Request(request) if self.ticket_not_issued(request, &error, now_ms) => {}
+            Reference::Request(request) if self.tokens.is_renewal(request) => {
+                self.events.push_back(Event::TokenRefused(error));
+            }
             Reference::Request(request) => {
                 self.handshake.take_history(request);
                 self.answer(request, Answer::Refused(error));

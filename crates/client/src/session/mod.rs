@@ -18,6 +18,7 @@ mod report;
 mod settings;
 mod subscriptions;
 mod tickets;
+mod tokens;
 
 use std::collections::VecDeque;
 
@@ -77,6 +78,7 @@ pub struct Session {
     subscriptions: Subscriptions,
     publications: publications::Publications,
     tickets: tickets::Tickets,
+    tokens: tokens::Tokens,
     /// Requests that wait for their answers, in order of their numbers.
     inflight: VecDeque<u32>,
     last_request: u32,
@@ -105,6 +107,7 @@ impl Session {
         Session {
             publications: publications::Publications::new(&settings, own_id),
             tickets: tickets::Tickets::default(),
+            tokens: tokens::Tokens::default(),
             settings,
             random,
             phase: Phase::Offline,
@@ -403,6 +406,7 @@ impl Session {
     fn forget_connection(&mut self) {
         self.subscriptions.connection_lost();
         self.tickets.connection_lost();
+        self.tokens.connection_lost();
         self.assembler = Assembler::new();
         self.assembly = Vec::new();
         self.compression.agreed(false);

@@ -10,13 +10,15 @@ use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
     Attributes, Beginning, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway,
     Hello, HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PartitionBeginning,
-    PartitionPosition, PlainTopic, Policy, Position, Published, Reference, Retained, ServerFrame,
-    Start, Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
+    PartitionPosition, PlainTopic, Policy, Position, Published, Reference, Renewed, Retained,
+    ServerFrame, Start, Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, Event, Opcode, Role, frame};
 
 pub const EPOCH: u64 = 7;
+/// The node's clock, which stands still.
+pub const NODE_TIME_MS: u64 = 5_000_000;
 
 /// One record of the only partition.
 #[derive(Clone, Debug)]
@@ -112,6 +114,8 @@ pub struct Conversation {
     pub policies: Vec<Option<Policy>>,
     /// How many cursors came with the ticket.
     pub cursors: Option<usize>,
+    /// Tokens that were shown, in HELLO and RENEW.
+    pub tokens: Vec<String>,
 }
 
 /// Passes bytes until nobody has anything to say.
@@ -293,8 +297,23 @@ impl Conversation {
             ClientFrame::Ping(token) => self.send(&ServerFrame::Pong(*token)),
             ClientFrame::Pong(token) => self.pongs.push(*token),
             ClientFrame::Ticket(request) => self.issue(*request, node),
+            ClientFrame::Renew(renew) => self.renew(renew.request, renew.token),
             ClientFrame::Credit(_) => {}
         }
+    }
+
+    /// Takes any token but one that begins with `bad`; it lasts for a minute.
+    fn renew(&mut self, request: u32, token: &str) {
+        if token.starts_with("bad") {
+            let reference = Reference::Request(request);
+            let error = ErrorFrame::new(reference, ErrorCode::Unauthorized);
+            return self.send(&ServerFrame::Error(error));
+        }
+        self.tokens.push(token.to_owned());
+        self.send(&ServerFrame::Renewed(Renewed {
+            request,
+            expires_ms: NODE_TIME_MS + 60_000,
+        }));
     }
 
     fn subscribe(&mut self, subscription: u32, filter: &str, start: Start<'_>, node: &Node) {
@@ -386,6 +405,7 @@ impl Conversation {
     fn welcome(&mut self, hello: &Hello<'_>, node: &Node) {
         let ticket = hello.ticket.map(|ticket| node.tickets.get(ticket));
         let held = ticket.flatten();
+        self.tokens.extend(hello.token.map(str::to_owned));
         self.cursors = hello.ticket.map(|_| hello.cursors.len());
         self.send(&ServerFrame::Welcome(Welcome {
             connection: 1,
@@ -394,7 +414,7 @@ impl Conversation {
             } else {
                 node.ping_interval_s
             },
-            time_ms: 5_000_000,
+            time_ms: NODE_TIME_MS,
             frame_bytes_max: 1 << 20,
             message_bytes_max: 1 << 16,
             subscriptions_per_session_max: 100,

@@ -1,9 +1,12 @@
 //! Where `pub`, `sub` and `history` find the node.
 
 use crate::exit::Ending;
+use anyhow::Context as _;
 use client::url::Endpoint;
-use client::{Client, ConnectError, Events, Options};
-use std::path::PathBuf;
+use client::{Client, ConnectError, Events, Options, TokenSource};
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use tls::Roots;
 
 /// Flags of all commands that connect.
@@ -24,9 +27,38 @@ pub struct ConnectionArguments {
     /// Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom.
     #[arg(long)]
     pub insecure: bool,
+    /// A token that says who we are. Other users of the machine can read a command line: better in the environment, or in a file.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "CRORE_TOKEN",
+        hide_env_values = true
+    )]
+    pub token: Option<Secret>,
+    /// A file with the token; read again when it expires. Goes before --token.
+    #[arg(long, value_name = "FILE", env = "CRORE_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
     /// Offer compressed messages; the node takes that where websocket.compression is on.
     #[arg(long)]
     pub compress: bool,
+}
+
+/// What nobody is shown.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Secret, Infallible> {
+        Ok(Secret(text.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("..")
+    }
 }
 
 impl ConnectionArguments {
@@ -46,6 +78,13 @@ impl ConnectionArguments {
         options.tls.roots = Roots::of_flags(self.ca.as_deref(), self.insecure);
         options.session.name = Some(name.into());
         options.session.compression = self.compress;
+        options.session.token = self.token.as_ref().map(|Secret(token)| token.clone());
+        if let Some(path) = &self.token_file {
+            options.session.token = Some(read_token(path)?);
+            let path = path.clone();
+            // One that cannot be read now, or has not changed, is the old one: the node says that it has expired.
+            options.token_source = Some(TokenSource::new(move || read_token(&path).ok()));
+        }
         // Answers are waited for by the commands themselves, so little can be under way at the end.
         options.close_timeout_ms = 500;
         Client::connect(options).map_err(|error| match error {
@@ -53,4 +92,11 @@ impl ConnectionArguments {
             ConnectError::Tls(_) | ConnectError::Resources(_) => Ending::Failed(error.into()),
         })
     }
+}
+
+/// Without the line's end that editors leave.
+fn read_token(path: &Path) -> Result<String, Ending> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the token in {} cannot be read", path.display()))?;
+    Ok(text.trim().to_owned())
 }

@@ -121,6 +121,13 @@ pub fn event_json(event: &Event) -> Value {
         Event::Error(error) => {
             json!({"event": "error", "code": error.code, "message": error.message})
         }
+        Event::TokenExpires { in_ms } => json!({"event": "token_expires", "in_ms": in_ms}),
+        Event::TokenRenewed { expires_in_ms } => {
+            json!({"event": "token_renewed", "expires_in_ms": expires_in_ms})
+        }
+        Event::TokenRefused(error) => {
+            json!({"event": "token_refused", "code": error.code, "message": error.message})
+        }
         Event::GoAway {
             code,
             return_after_ms,
@@ -197,6 +204,14 @@ pub fn event_sentence(event: &Event) -> Option<String> {
         )),
         Event::Unsubscribed { error: None, .. } => None,
         Event::Error(error) => Some(escape(&error.to_string())),
+        Event::TokenExpires { in_ms } => {
+            Some(format!("the token expires in {} s", in_ms.div_ceil(1_000)))
+        }
+        Event::TokenRenewed { .. } => None,
+        Event::TokenRefused(error) => Some(format!(
+            "the new token is refused: {}",
+            escape(&error.to_string())
+        )),
         Event::GoAway {
             return_after_ms, ..
         } => Some(format!(

@@ -39,8 +39,8 @@ pub use publish::{
 };
 pub use server_frame::{
     CaughtUp, ErrorFrame, Gap, GapReason, GoAway, HistoryPage, HistoryRecord, Message,
-    NamedMessage, PageGap, PartitionEpoch, PlainTopic, Published, Renewed, ServerFrame, SkipReason, Skipped,
-    Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
+    NamedMessage, PageGap, PartitionEpoch, PlainTopic, Published, Renewed, ServerFrame, SkipReason,
+    Skipped, Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
 };
 pub use subscribe::{Policy, Start, SubscribeItem, SubscribeRequest};
 
