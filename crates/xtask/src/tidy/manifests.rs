@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "node",
         &["stdx", "wire", "log", "disk", "broker", "net", "tls"],
     ),
+    ("entitlement", &["wire", "broker"]),
     ("client", &["stdx", "wire", "net", "tls"]),
     (
         "bench",
@@ -30,7 +31,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "crore",
         &[
-            "stdx", "wire", "log", "disk", "broker", "net", "tls", "node", "client", "bench",
+            "stdx",
+            "wire",
+            "log",
+            "disk",
+            "broker",
+            "entitlement",
+            "net",
+            "tls",
+            "node",
+            "client",
+            "bench",
         ],
     ),
     ("xtask", &[]),

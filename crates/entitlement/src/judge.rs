@@ -1,0 +1,313 @@
+//! The judge: credentials in, entitlements out.
+//!
+//! One for all I/O threads. A token's signature is verified once and then known by the token's digest; its claims are read and
+//! judged each time, for they are cheap and time goes on. Locks are held for a look-up or an exchange, never over a
+//! signature.
+
+use crate::api_keys::{ApiKey, ApiKeys};
+use crate::cache::VerifiedTokens;
+use crate::claims::{Claims, TokenRules};
+use crate::counters::{Counters, Statistics};
+use crate::keys::{KeySet, TokenKey, Tried};
+use crate::notices::{Notice, Notices};
+use crate::refresh::Wish;
+use crate::refusal::Refusal;
+use crate::revocations::Revocations;
+use crate::terms::TermsTable;
+use crate::token::Parts;
+use broker::entitlement::{CredentialKind, Digest, Entitlement, Judge, Judged, NEVER, Terms};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Distinct terms that are shared.
+const TERMS_MAX: usize = 1 << 20;
+
+/// What a judge goes by. A reload brings another.
+#[derive(Clone, Debug, Default)]
+pub struct JudgeSettings {
+    /// What tokens must fulfil.
+    pub rules: TokenRules,
+    /// Keys from the configuration and its files.
+    pub token_keys: Vec<TokenKey>,
+    /// API keys.
+    pub api_keys: Vec<ApiKey>,
+}
+
+/// Judges tokens and API keys.
+pub struct TokenJudge {
+    state: RwLock<Arc<State>>,
+    verified: VerifiedTokens,
+    terms: TermsTable,
+    pub(crate) revocations: RwLock<Revocations>,
+    /// Which of the API keys were shown, by the digests that connections know. Those that are gone are in it no longer.
+    shown: Mutex<HashMap<Digest, [u8; 32]>>,
+    wish: Option<Arc<Wish>>,
+    pub(crate) counters: Counters,
+    notices: Notices,
+}
+
+/// What is exchanged at a reload, and when a key set was fetched.
+struct State {
+    rules: TokenRules,
+    own_keys: Vec<TokenKey>,
+    fetched_keys: Vec<TokenKey>,
+    keys: KeySet,
+    api_keys: ApiKeys,
+}
+
+impl fmt::Debug for TokenJudge {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("TokenJudge")
+    }
+}
+
+impl TokenJudge {
+    /// A judge. `verified_max` tokens are known by their digests; `wish` is where further keys are asked for, if there is
+    /// such a place; what operators should know goes to `notices`.
+    pub fn new(
+        settings: JudgeSettings,
+        revocations: Revocations,
+        verified_max: usize,
+        wish: Option<Arc<Wish>>,
+        notices: Notices,
+    ) -> TokenJudge {
+        let state = State::of(settings, Vec::new(), &KeySet::default());
+        TokenJudge {
+            state: RwLock::new(Arc::new(state)),
+            verified: VerifiedTokens::new(verified_max),
+            terms: TermsTable::new(TERMS_MAX),
+            revocations: RwLock::new(revocations),
+            shown: Mutex::default(),
+            wish,
+            counters: Counters::default(),
+            notices,
+        }
+    }
+
+    /// Goes by other settings from now on; fetched keys stay. Clients of API keys that are gone or permit something else are
+    /// revoked: the caller tells the node that revocations have changed.
+    pub fn replace(&self, settings: JudgeSettings) {
+        let newer = {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let fetched_keys = state.fetched_keys.clone();
+            let newer = Arc::new(State::of(settings, fetched_keys, &state.keys));
+            *state = Arc::clone(&newer);
+            newer
+        };
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.retain(|_, sha256| newer.api_keys.terms_of(sha256).is_some());
+    }
+
+    /// The keys that were fetched, in place of those of the last time. Gives whether they differ.
+    pub fn replace_fetched(&self, keys: Vec<TokenKey>) -> bool {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let settings = JudgeSettings {
+            rules: state.rules.clone(),
+            token_keys: state.own_keys.clone(),
+            api_keys: state.api_keys.iter().cloned().collect(),
+        };
+        let newer = State::of(settings, keys, &state.keys);
+        let is_new = !newer.keys.is_same(&state.keys);
+        *state = Arc::new(newer);
+        is_new
+    }
+
+    /// Says why, too. Not remembered and not counted: for whoever checks a token.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn explain(
+        &self,
+        kind: CredentialKind,
+        credential: &[u8],
+        now_s: u64,
+    ) -> Result<Entitlement, Refusal> {
+        let digest = Digest::of(kind, credential);
+        let (verdict, _) = self.verdict(kind, credential, digest, now_s);
+        verdict
+    }
+
+    /// Whether this is an API key that may change things at the operators' port.
+    pub fn may_operate(&self, api_key: &[u8], now_s: u64) -> bool {
+        let state = self.state();
+        let found = state.api_keys.find(api_key, now_s);
+        found.is_ok_and(|(key, _)| key.operates)
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        let state = self.state();
+        Statistics {
+            keys: state.keys.len() as u64,
+            api_keys: state.api_keys.len() as u64,
+            verified_tokens: self.verified.len() as u64,
+            revocations: self.read_revocations().len() as u64,
+            ..self.counters.statistics()
+        }
+    }
+
+    pub(crate) fn tell(&self, notice: Notice) {
+        self.notices.tell(notice);
+    }
+
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read_revocations(&self) -> std::sync::RwLockReadGuard<'_, Revocations> {
+        self.revocations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verdict(
+        &self,
+        kind: CredentialKind,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> (Result<Entitlement, Refusal>, bool) {
+        let mut was_computed = false;
+        let verdict = match kind {
+            CredentialKind::Token => self.token(credential, digest, now_s, &mut was_computed),
+            CredentialKind::ApiKey => self.api_key(credential, digest, now_s),
+        };
+        (verdict, was_computed)
+    }
+
+    fn token(
+        &self,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+        was_computed: &mut bool,
+    ) -> Result<Entitlement, Refusal> {
+        let parts = Parts::of(credential)?;
+        let state = self.state();
+        let known = self.verified.key_of(&digest);
+        if known.is_some_and(|key| state.keys.has(key)) {
+            self.counters.cache_hits.fetch_add(1, Relaxed);
+        } else {
+            let key = self.verify(&state, &parts, was_computed)?;
+            self.verified.insert(digest, key);
+        }
+        let claims = Claims::parse(&parts.claims()?)?;
+        claims.check(&state.rules, now_s)?;
+        let revocations = self.read_revocations();
+        if revocations.revoke(claims.token_id, &claims.subject, claims.issued_s) {
+            return Err(Refusal::Revoked);
+        }
+        drop(revocations);
+        Ok(Entitlement {
+            digest,
+            token_id: claims.token_id,
+            issued_s: claims.issued_s,
+            expires_s: claims.ends_s(&state.rules),
+            subject: claims.subject,
+            terms: self.terms.share(claims.terms),
+        })
+    }
+
+    /// The number of the key that has signed it.
+    fn verify(
+        &self,
+        state: &State,
+        parts: &Parts<'_>,
+        was_computed: &mut bool,
+    ) -> Result<u32, Refusal> {
+        let header = parts.header()?;
+        let id = header.key_id.as_deref();
+        let message = parts.message.as_bytes();
+        match state
+            .keys
+            .verify(header.algorithm, id, message, parts.signature)
+        {
+            Tried::Verified(key) => {
+                self.counters.signatures.fetch_add(1, Relaxed);
+                *was_computed = true;
+                Ok(key)
+            }
+            Tried::Failed => {
+                self.counters.signatures.fetch_add(1, Relaxed);
+                *was_computed = true;
+                Err(Refusal::Signature)
+            }
+            Tried::NoKey => match &self.wish {
+                // A new key of the issuer may be on its way: the client comes back.
+                Some(wish) if wish.ask() => Err(Refusal::KeysMissing),
+                _ if state.keys.is_empty() && self.wish.is_none() => Err(Refusal::NotTaken),
+                _ => Err(Refusal::NoKey),
+            },
+        }
+    }
+
+    fn api_key(
+        &self,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Result<Entitlement, Refusal> {
+        let state = self.state();
+        let (key, terms) = state.api_keys.find(credential, now_s)?;
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.insert(digest, key.sha256);
+        drop(shown);
+        Ok(Entitlement {
+            digest,
+            subject: key.name.clone(),
+            token_id: 0,
+            // Nothing that is revoked by the time of its issue.
+            issued_s: NEVER,
+            expires_s: key.expires_s,
+            terms: Arc::clone(terms),
+        })
+    }
+
+    /// Whether the API key of this digest is still there, and permits the same.
+    fn holds(&self, digest: &Digest, terms: &Terms) -> bool {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sha256) = shown.get(digest).copied() else {
+            return false;
+        };
+        drop(shown);
+        let state = self.state();
+        let held = state.api_keys.terms_of(&sha256);
+        held.is_some_and(|held| **held == *terms)
+    }
+}
+
+impl Judge for TokenJudge {
+    fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+        let (verdict, was_computed) = self.verdict(kind, credential, digest, now_s);
+        self.counters.count(verdict.as_ref().map(|_| ()));
+        if let Err(refusal) = &verdict {
+            self.notices.refused(refusal, now_s);
+        }
+        Judged {
+            verdict: verdict.map_err(|refusal| refusal.code()),
+            was_computed,
+        }
+    }
+
+    fn is_revoked(&self, entitlement: &Entitlement) -> bool {
+        if entitlement.issued_s == NEVER {
+            return !self.holds(&entitlement.digest, &entitlement.terms);
+        }
+        self.read_revocations().concern(entitlement)
+    }
+}
+
+impl State {
+    fn of(settings: JudgeSettings, fetched_keys: Vec<TokenKey>, older: &KeySet) -> State {
+        let all = settings.token_keys.iter().chain(&fetched_keys).cloned();
+        State {
+            keys: KeySet::succeed(older, all),
+            rules: settings.rules,
+            own_keys: settings.token_keys,
+            fetched_keys,
+            api_keys: ApiKeys::new(settings.api_keys),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What operators should know: sentences for the log, on their way to whoever writes it.
+//!
+//! Invariants: an I/O thread never waits for the log; refused credentials are told at most once in
+//! [`REFUSALS_TOLD_EVERY_S`] seconds, with a word for the reason and how many there were, so that nobody fills a disk with them.
+
+use crate::refusal::Refusal;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Sentences that may wait; further ones are dropped.
+const NOTICES_MAX: usize = 64;
+/// How often refused credentials are told of, in seconds.
+pub const REFUSALS_TOLD_EVERY_S: u64 = 10;
+
+/// One thing to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// Credentials were refused.
+    Refused {
+        /// Why the last one was; see [`Refusal::word`].
+        reason: &'static str,
+        /// How many since the last notice.
+        count: u64,
+    },
+    /// A key set could not be had; in words.
+    FetchFailed(String),
+    /// A key set was fetched, and is not the one that was there before.
+    KeysChanged {
+        /// Keys in it that are taken.
+        count: usize,
+        /// Keys in it that are not.
+        skipped_count: usize,
+    },
+}
+
+/// Where notices go.
+#[derive(Debug)]
+pub struct Notices {
+    sender: SyncSender<Notice>,
+    refused_count: AtomicU64,
+    told_s: Mutex<u64>,
+}
+
+impl Notices {
+    /// And where they are read.
+    pub fn new() -> (Notices, Receiver<Notice>) {
+        let (sender, receiver) = sync_channel(NOTICES_MAX);
+        let notices = Notices {
+            sender,
+            refused_count: AtomicU64::new(0),
+            told_s: Mutex::new(0),
+        };
+        (notices, receiver)
+    }
+
+    pub(crate) fn tell(&self, notice: Notice) {
+        // Who does not read them does not want them.
+        let _ = self.sender.try_send(notice);
+    }
+
+    pub(crate) fn refused(&self, refusal: &Refusal, now_s: u64) {
+        self.refused_count.fetch_add(1, Relaxed);
+        let Ok(mut told_s) = self.told_s.try_lock() else {
+            return;
+        };
+        // A clock that was set back begins anew.
+        if now_s < *told_s || now_s - *told_s >= REFUSALS_TOLD_EVERY_S {
+            *told_s = now_s;
+            let reason = refusal.word();
+            let count = self.refused_count.swap(0, Relaxed);
+            self.tell(Notice::Refused { reason, count });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_now_and_then() {
+        let (notices, read) = Notices::new();
+        for now_s in [100, 100, 105, 109, 110, 111, 5] {
+            notices.refused(&Refusal::Signature, now_s);
+        }
+        let counts: Vec<u64> = read
+            .try_iter()
+            .map(|notice| match notice {
+                Notice::Refused { reason, count } => {
+                    assert_eq!(reason, "signature");
+                    count
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(counts, [1, 4, 2]);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_log() {
+        let (notices, read) = Notices::new();
+        for _ in 0..1_000 {
+            notices.tell(Notice::FetchFailed("no".into()));
+        }
+        assert_eq!(read.try_iter().count(), NOTICES_MAX);
+    }
+}

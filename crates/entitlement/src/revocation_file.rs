@@ -1,0 +1,246 @@
+//! Revocations on disk: one JSON file, `docs/formats.md` draws it.
+//!
+//! Written whole beside the old one, synced, and put in its place; so a crash leaves the old file or the new one. Invariant:
+//! a file that cannot be read is an error, never an empty list: what was revoked must not come back to life unseen.
+
+use crate::claims::TOKEN_ID_BYTES_MAX;
+use crate::revocations::{REVOCATIONS_MAX, Revocation, Revocations, Revoked};
+use broker::entitlement::{NEVER, SUBJECT_BYTES_MAX};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Its name in the data directory.
+pub const FILE_NAME: &str = "revocations.json";
+/// The layout that this code writes and reads.
+const VERSION: u32 = 1;
+/// Largest file that is read: the most revocations with the longest names, each byte escaped.
+const FILE_BYTES_MAX: u64 = (REVOCATIONS_MAX * (6 * 256 + 128)) as u64;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: u32,
+    ids_given: u64,
+    revocations: Vec<Record>,
+}
+
+/// One of `jti` and `sub`, or neither: all tokens.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    id: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    jti: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sub: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issued_before: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ends: Option<u32>,
+}
+
+/// Reads the file of a data directory; without one nothing is revoked.
+///
+/// # Errors
+/// It is there and cannot be read, or is not what this code writes.
+pub fn read(data_dir: &Path) -> io::Result<Revocations> {
+    let file = match File::open(data_dir.join(FILE_NAME)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Revocations::default()),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    decode(&bytes).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
+}
+
+/// Replaces the file of a data directory; when this returns it is on disk.
+///
+/// # Errors
+/// The old file is still there, then.
+pub fn write(data_dir: &Path, revocations: &Revocations) -> io::Result<()> {
+    let (target, new) = paths(data_dir);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(&encode(revocations))?;
+    file.sync_all()?;
+    fs::rename(&new, &target)?;
+    // The name, too.
+    File::open(data_dir)?.sync_all()
+}
+
+fn paths(data_dir: &Path) -> (PathBuf, PathBuf) {
+    let target = data_dir.join(FILE_NAME);
+    let new = data_dir.join(format!("{FILE_NAME}.new"));
+    (target, new)
+}
+
+fn encode(revocations: &Revocations) -> Vec<u8> {
+    let record = |revocation: &Revocation| {
+        let (jti, sub) = match &revocation.revoked {
+            Revoked::Token(jti) => (Some(jti.to_string()), None),
+            Revoked::Subject(subject) => (None, Some(subject.to_string())),
+            Revoked::All => (None, None),
+        };
+        let issued_before = jti.is_none().then_some(revocation.issued_before_s);
+        let ends = (revocation.ends_s != NEVER).then_some(revocation.ends_s);
+        Record {
+            id: revocation.id,
+            jti,
+            sub,
+            issued_before,
+            ends,
+        }
+    };
+    let document = Document {
+        version: VERSION,
+        ids_given: revocations.ids_given(),
+        revocations: revocations.after(0).map(record).collect(),
+    };
+    let mut bytes = serde_json::to_vec(&document).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Reads what [`write`] writes; any bytes may come. Errors are words for the operator.
+pub fn decode(bytes: &[u8]) -> Result<Revocations, String> {
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err("it is larger than any that was written here".into());
+    }
+    let document: Document =
+        serde_json::from_slice(bytes).map_err(|error| format!("it is damaged: {error}"))?;
+    if document.version != VERSION {
+        let version = document.version;
+        return Err(format!("its version is {version}, {VERSION} is known here"));
+    }
+    if document.revocations.len() > REVOCATIONS_MAX {
+        return Err(format!("it has more than {REVOCATIONS_MAX} revocations"));
+    }
+    let revocations: Option<Vec<Revocation>> =
+        document.revocations.into_iter().map(revocation).collect();
+    let revocations = revocations.ok_or("it is damaged: a revocation makes no sense")?;
+    Ok(Revocations::restore(document.ids_given, revocations))
+}
+
+fn revocation(record: Record) -> Option<Revocation> {
+    let fits = |text: &str, bytes_max| !text.is_empty() && text.len() <= bytes_max;
+    let revoked = match (record.jti, record.sub) {
+        (Some(jti), None) if fits(&jti, TOKEN_ID_BYTES_MAX) => Revoked::Token(jti.into()),
+        (None, Some(sub)) if fits(&sub, SUBJECT_BYTES_MAX) => Revoked::Subject(sub.into()),
+        (None, None) => Revoked::All,
+        _ => return None,
+    };
+    let is_token = matches!(revoked, Revoked::Token(_));
+    let issued_before_s = match record.issued_before {
+        Some(_) if is_token => return None,
+        None if !is_token => return None,
+        given => given.unwrap_or(0),
+    };
+    Some(Revocation {
+        id: record.id,
+        revoked,
+        issued_before_s,
+        ends_s: record.ends.unwrap_or(NEVER),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::token_id;
+
+    fn three() -> Revocations {
+        let mut revocations = Revocations::default();
+        let token = Revoked::Token("t\"1".into());
+        revocations.add(token, 0, 5_000, 0).unwrap();
+        let subject = Revoked::Subject("anna".into());
+        revocations.add(subject, 1_000, NEVER, 0).unwrap();
+        revocations.add(Revoked::All, 900, NEVER, 0).unwrap();
+        revocations
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let again = decode(&encode(&three())).unwrap();
+        assert!(again.after(0).eq(three().after(0)));
+        assert_eq!(again.ids_given(), 3);
+        assert!(again.revoke(token_id("t\"1"), "", 9_999));
+        let text = String::from_utf8(encode(&three())).unwrap();
+        assert_eq!(
+            text,
+            "{\"version\":1,\"ids_given\":3,\"revocations\":[{\"id\":1,\"jti\":\"t\\\"1\",\"ends\":5000},\
+             {\"id\":2,\"sub\":\"anna\",\"issued_before\":1000},{\"id\":3,\"issued_before\":900}]}\n"
+        );
+    }
+
+    #[test]
+    fn damage_is_told() {
+        let bytes = encode(&three());
+        for end in 0..bytes.len() - 1 {
+            assert!(decode(&bytes[..end]).is_err(), "{end}");
+        }
+        for bad in [
+            r#"{"version":2,"ids_given":0,"revocations":[]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"jti":"a","sub":"b","issued_before":1}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"jti":""}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"jti":"a","issued_before":1}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"sub":"a"}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[],"more":1}"#,
+        ] {
+            assert!(decode(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    /// A directory of its own that goes with the test.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Directory {
+            let name = format!("crore-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).unwrap();
+            Directory(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_crash_at_any_byte_leaves_the_old_file() {
+        let directory = Directory::new("revocations-crash");
+        let path = &directory.0;
+        assert!(read(path).unwrap().is_empty());
+        write(path, &three()).unwrap();
+        let mut more = three();
+        more.add(Revoked::Token("t2".into()), 0, NEVER, 0).unwrap();
+        let (target, new) = paths(path);
+        let bytes = encode(&more);
+        for end in 0..=bytes.len() {
+            // What a process leaves that dies while it writes, before the new file takes the old one's place.
+            fs::write(&new, &bytes[..end]).unwrap();
+            assert_eq!(read(path).unwrap().len(), 3, "{end}");
+        }
+        // And what it left is in nobody's way.
+        write(path, &more).unwrap();
+        assert_eq!(read(path).unwrap().len(), 4);
+        assert!(!new.exists());
+        fs::write(&target, "").unwrap();
+        assert_eq!(read(path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,283 @@
+//! What was revoked before it expired: single tokens (`jti`), all tokens of a subject (`sub`) or all tokens at all that were
+//! issued before a moment.
+//!
+//! Pure values under the judge's lock. Invariants: at most so many; one for each `jti` and each `sub`, and one for all; each
+//! has an end, after which the tokens that it concerns have expired by themselves, or none. A token that does not say when it
+//! was issued counts as issued before every moment.
+
+use crate::claims::token_id;
+use broker::entitlement::{Entitlement, NEVER};
+use std::collections::{BTreeMap, HashMap};
+
+/// Revocations in force at the same time.
+pub const REVOCATIONS_MAX: usize = 100_000;
+
+/// Which tokens.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Revoked {
+    /// The one with this `jti`.
+    Token(Box<str>),
+    /// Those of this `sub`.
+    Subject(Box<str>),
+    /// All.
+    All,
+}
+
+/// One revocation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revocation {
+    /// Its number at this node; never used again.
+    pub id: u64,
+    /// Which tokens.
+    pub revoked: Revoked,
+    /// Only those issued before; seconds since 1970. Without meaning for a single token.
+    pub issued_before_s: u32,
+    /// From then on it concerns nothing any more; seconds since 1970, [`NEVER`].
+    pub ends_s: u32,
+}
+
+/// All that are in force.
+#[derive(Clone, Debug, Default)]
+pub struct Revocations {
+    by_id: BTreeMap<u64, Revocation>,
+    /// By the hash of `jti`.
+    tokens: HashMap<u64, u64>,
+    subjects: HashMap<Box<str>, u64>,
+    all: Option<u64>,
+    ids_given: u64,
+}
+
+/// There are [`REVOCATIONS_MAX`] already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RevocationsFull;
+
+impl Revocations {
+    /// Those of an earlier life; ids go on after the highest of them and of `ids_given`.
+    pub fn restore(ids_given: u64, revocations: impl IntoIterator<Item = Revocation>) -> Self {
+        let mut restored = Revocations {
+            ids_given,
+            ..Revocations::default()
+        };
+        for revocation in revocations.into_iter().take(REVOCATIONS_MAX) {
+            restored.ids_given = restored.ids_given.max(revocation.id);
+            restored.put(revocation);
+        }
+        restored
+    }
+
+    /// Adds one, or widens the one that there is of the same tokens; gives it as it is then.
+    ///
+    /// # Errors
+    /// There is no room, even without those that have ended.
+    pub fn add(
+        &mut self,
+        revoked: Revoked,
+        issued_before_s: u32,
+        ends_s: u32,
+        now_s: u64,
+    ) -> Result<Revocation, RevocationsFull> {
+        let known = self.id_of(&revoked).and_then(|id| self.by_id.get(&id));
+        let revocation = match known {
+            Some(known) => Revocation {
+                issued_before_s: known.issued_before_s.max(issued_before_s),
+                ends_s: known.ends_s.max(ends_s),
+                ..known.clone()
+            },
+            None => {
+                if self.by_id.len() >= REVOCATIONS_MAX {
+                    self.clear_ended(now_s);
+                }
+                if self.by_id.len() >= REVOCATIONS_MAX {
+                    return Err(RevocationsFull);
+                }
+                self.ids_given += 1;
+                Revocation {
+                    id: self.ids_given,
+                    revoked,
+                    issued_before_s,
+                    ends_s,
+                }
+            }
+        };
+        self.put(revocation.clone());
+        Ok(revocation)
+    }
+
+    /// Takes one back. Gives whether there was one of this number.
+    pub fn remove(&mut self, id: u64) -> bool {
+        let Some(revocation) = self.by_id.remove(&id) else {
+            return false;
+        };
+        match &revocation.revoked {
+            Revoked::Token(jti) => _ = self.tokens.remove(&token_id(jti)),
+            Revoked::Subject(subject) => _ = self.subjects.remove(subject),
+            Revoked::All => self.all = None,
+        }
+        true
+    }
+
+    /// Forgets those whose tokens have expired.
+    pub fn clear_ended(&mut self, now_s: u64) {
+        let has_ended =
+            |entry: &Revocation| entry.ends_s != NEVER && u64::from(entry.ends_s) <= now_s;
+        let ended = self.by_id.values().filter(|entry| has_ended(entry));
+        let ended: Vec<u64> = ended.map(|entry| entry.id).collect();
+        for id in ended {
+            self.remove(id);
+        }
+    }
+
+    /// Whether a token is revoked, by the hash of its `jti` (0 for none), its `sub` and its `iat` (0 for none).
+    pub fn revoke(&self, token_id: u64, subject: &str, issued_s: u32) -> bool {
+        let concerns = |id: &u64| {
+            let revocation = self.by_id.get(id);
+            revocation.is_some_and(|revocation| issued_s < revocation.issued_before_s)
+        };
+        self.all.as_ref().is_some_and(concerns)
+            || (token_id != 0 && self.tokens.contains_key(&token_id))
+            || self.subjects.get(subject).is_some_and(concerns)
+    }
+
+    /// The same of an entitlement.
+    pub fn concern(&self, entitlement: &Entitlement) -> bool {
+        self.revoke(
+            entitlement.token_id,
+            &entitlement.subject,
+            entitlement.issued_s,
+        )
+    }
+
+    /// Those with numbers above `after`, in order.
+    pub fn after(&self, after: u64) -> impl Iterator<Item = &Revocation> {
+        self.by_id
+            .range(after.saturating_add(1)..)
+            .map(|(_, one)| one)
+    }
+
+    /// How many numbers were given so far.
+    pub fn ids_given(&self) -> u64 {
+        self.ids_given
+    }
+
+    /// How many are in force.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    fn id_of(&self, revoked: &Revoked) -> Option<u64> {
+        match revoked {
+            Revoked::Token(jti) => self.tokens.get(&token_id(jti)).copied(),
+            Revoked::Subject(subject) => self.subjects.get(subject).copied(),
+            Revoked::All => self.all,
+        }
+    }
+
+    fn put(&mut self, revocation: Revocation) {
+        let id = revocation.id;
+        match &revocation.revoked {
+            Revoked::Token(jti) => _ = self.tokens.insert(token_id(jti), id),
+            Revoked::Subject(subject) => _ = self.subjects.insert(subject.clone(), id),
+            Revoked::All => self.all = Some(id),
+        }
+        self.by_id.insert(id, revocation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(revocations: &mut Revocations, revoked: Revoked, before_s: u32, ends_s: u32) -> u64 {
+        revocations.add(revoked, before_s, ends_s, 0).unwrap().id
+    }
+
+    #[test]
+    fn tokens_subjects_and_all() {
+        let mut revocations = Revocations::default();
+        let jti = token_id("t1");
+        assert!(!revocations.revoke(jti, "anna", 0));
+        let token = add(&mut revocations, Revoked::Token("t1".into()), 0, NEVER);
+        assert!(revocations.revoke(jti, "anna", 500));
+        assert!(!revocations.revoke(token_id("t2"), "anna", 500));
+        assert!(!revocations.revoke(0, "anna", 500));
+        assert!(revocations.remove(token) && !revocations.remove(token));
+        assert!(!revocations.revoke(jti, "anna", 500));
+
+        let anna = add(
+            &mut revocations,
+            Revoked::Subject("anna".into()),
+            1_000,
+            NEVER,
+        );
+        for (issued_s, expected) in [(0, true), (999, true), (1_000, false)] {
+            assert_eq!(
+                revocations.revoke(0, "anna", issued_s),
+                expected,
+                "{issued_s}"
+            );
+        }
+        assert!(!revocations.revoke(0, "ben", 0) && !revocations.revoke(0, "", 0));
+        revocations.remove(anna);
+
+        add(&mut revocations, Revoked::All, 2_000, NEVER);
+        assert!(revocations.revoke(0, "ben", 1_999) && !revocations.revoke(0, "ben", 2_000));
+        // Of an API key nothing was issued.
+        assert!(!revocations.revoke(0, "server", NEVER));
+    }
+
+    #[test]
+    fn one_for_the_same_tokens_and_it_only_widens() {
+        let mut revocations = Revocations::default();
+        let anna = || Revoked::Subject("anna".into());
+        let first = add(&mut revocations, anna(), 1_000, 5_000);
+        assert_eq!(add(&mut revocations, anna(), 900, 6_000), first);
+        let held: Vec<_> = revocations.after(0).collect();
+        assert_eq!((held[0].issued_before_s, held[0].ends_s), (1_000, 6_000));
+        assert_eq!(held.len(), 1);
+    }
+
+    #[test]
+    fn a_bound_and_ends() {
+        let mut revocations = Revocations::default();
+        for number in 0..REVOCATIONS_MAX {
+            let jti = Revoked::Token(number.to_string().into());
+            add(
+                &mut revocations,
+                jti,
+                0,
+                if number == 7 { 50 } else { NEVER },
+            );
+        }
+        let another = || Revoked::Token("another".into());
+        assert_eq!(
+            revocations.add(another(), 0, NEVER, 49),
+            Err(RevocationsFull)
+        );
+        // What is known can be widened all the same.
+        assert!(
+            revocations
+                .add(Revoked::Token("1".into()), 0, NEVER, 49)
+                .is_ok()
+        );
+        let added = revocations.add(another(), 0, NEVER, 50).unwrap();
+        assert_eq!(added.id, REVOCATIONS_MAX as u64 + 1);
+        assert!(!revocations.revoke(token_id("7"), "", 0));
+    }
+
+    #[test]
+    fn numbers_go_on_after_a_restart() {
+        let mut revocations = Revocations::default();
+        let first = add(&mut revocations, Revoked::Token("a".into()), 0, NEVER);
+        add(&mut revocations, Revoked::Token("b".into()), 0, NEVER);
+        revocations.remove(first);
+        let held: Vec<Revocation> = revocations.after(0).cloned().collect();
+        let mut again = Revocations::restore(9, held);
+        assert_eq!(add(&mut again, Revoked::All, 1, NEVER), 10);
+        assert!(again.revoke(token_id("b"), "", 5));
+    }
+}

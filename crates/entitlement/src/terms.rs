@@ -1,0 +1,112 @@
+//! Equal terms are one: what many tokens permit alike is held once, however many clients show them.
+//!
+//! Shared by all I/O threads, beside the path of messages. Invariants: it keeps nothing alive, and remembers at most so
+//! many; terms beyond that are right as well, only not shared.
+
+use broker::entitlement::Terms;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Locks, so that I/O threads seldom meet.
+const SHARDS_COUNT: usize = 16;
+
+/// Terms by their hash.
+pub struct TermsTable {
+    hasher: RandomState,
+    shards: [Mutex<Shard>; SHARDS_COUNT],
+    shard_len_max: usize,
+}
+
+#[derive(Default)]
+struct Shard {
+    known: HashMap<u64, Weak<Terms>>,
+    /// The dead are cleared away when there are so many; so that a clearing pays for itself, never fewer than twice those
+    /// that lived at the last.
+    clear_at: usize,
+}
+
+impl TermsTable {
+    /// Remembers at most so many.
+    pub fn new(len_max: usize) -> TermsTable {
+        TermsTable {
+            hasher: RandomState::new(),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            shard_len_max: len_max.div_ceil(SHARDS_COUNT),
+        }
+    }
+
+    /// The one that is equal, if it is known.
+    pub fn share(&self, terms: Terms) -> Arc<Terms> {
+        let hash = self.hasher.hash_one(&terms);
+        let shard = &self.shards[hash as usize % SHARDS_COUNT];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = shard.known.get(&hash).and_then(Weak::upgrade)
+            && *known == terms
+        {
+            return known;
+        }
+        let terms = Arc::new(terms);
+        if shard.has_room(self.shard_len_max) {
+            shard.known.insert(hash, Arc::downgrade(&terms));
+        }
+        terms
+    }
+}
+
+impl Shard {
+    fn has_room(&mut self, len_max: usize) -> bool {
+        if self.known.len() >= self.clear_at.max(64) {
+            self.known.retain(|_, terms| terms.strong_count() > 0);
+            self.clear_at = 2 * self.known.len();
+        }
+        self.known.len() < len_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use broker::entitlement::Permissions;
+
+    fn terms(filter: &str) -> Terms {
+        Terms {
+            permissions: Permissions {
+                publish: vec![filter.into()],
+                ..Permissions::default()
+            },
+            ..Terms::default()
+        }
+    }
+
+    fn known_count(table: &TermsTable) -> usize {
+        let len = |shard: &Mutex<Shard>| shard.lock().unwrap().known.len();
+        table.shards.iter().map(len).sum()
+    }
+
+    #[test]
+    fn equal_ones_are_one() {
+        let table = TermsTable::new(100);
+        let first = table.share(terms("a"));
+        assert!(Arc::ptr_eq(&first, &table.share(terms("a"))));
+        assert!(!Arc::ptr_eq(&first, &table.share(terms("b"))));
+        drop(first);
+        // Nothing was kept alive.
+        assert_eq!(Arc::strong_count(&table.share(terms("a"))), 1);
+    }
+
+    #[test]
+    fn the_dead_make_room_and_the_living_are_bounded() {
+        let table = TermsTable::new(160);
+        for number in 0..100_000 {
+            table.share(terms(&number.to_string()));
+        }
+        assert!(known_count(&table) <= 64 * SHARDS_COUNT);
+        let table = TermsTable::new(160);
+        let living: Vec<_> = (0..1_000)
+            .map(|number| table.share(terms(&number.to_string())))
+            .collect();
+        assert!(known_count(&table) <= 160);
+        assert!((0..1_000).all(|number| *living[number] == terms(&number.to_string())));
+    }
+}

@@ -1,0 +1,183 @@
+//! The judge as an I/O thread sees it: what is known is not computed again, what was revoked ends, what changes counts.
+
+mod support;
+
+use broker::entitlement::{
+    Action, CredentialKind, Digest, EntitlementLimits, Judge, NEVER, Permissions,
+};
+use broker::topic::Filter;
+use entitlement::algorithm::Algorithm;
+use entitlement::api_keys::{ApiKey, new_api_key, sha256};
+use entitlement::keys::{KeySet, TokenKey, Tried};
+use entitlement::{JudgeSettings, TokenJudge};
+use std::sync::Arc;
+use support::{NOW_S, Pair, SECRET, claims, hmac, hmac_key, judge, judge_of, judged};
+use wire::native::ErrorCode;
+
+#[test]
+fn a_signature_is_computed_once() {
+    let judge = judge(vec![hmac_key()]);
+    let token = hmac().token(None, &claims()).unwrap();
+    let first = judged(&judge, &token);
+    let again = judged(&judge, &token);
+    assert!(first.was_computed && !again.was_computed);
+    let (first, again) = (first.verdict.unwrap(), again.verdict.unwrap());
+    assert_eq!(first, again);
+    assert!(Arc::ptr_eq(&first.terms, &again.terms));
+    assert_eq!(
+        (&*first.subject, first.expires_s),
+        ("anna", NOW_S as u32 + 60)
+    );
+    let wanted = Filter::parse("a/b").unwrap();
+    assert!(first.permits(Action::Publish, wanted) && first.permits(Action::Presence, wanted));
+    assert_eq!(first.terms.limits, EntitlementLimits::default());
+    // Forged ones are computed each time, and never remembered.
+    let forged = format!("{}AAAA", &token[..token.len() - 4]);
+    for _ in 0..2 {
+        let refused = judged(&judge, &forged);
+        assert!(refused.was_computed);
+        assert_eq!(refused.verdict, Err(ErrorCode::Unauthorized));
+    }
+    let statistics = judge.statistics();
+    assert_eq!((statistics.accepted, statistics.unauthorized), (2, 2));
+    assert_eq!((statistics.signatures, statistics.cache_hits), (3, 1));
+    assert_eq!(statistics.verified_tokens, 1);
+}
+
+#[test]
+fn what_is_known_still_expires() {
+    let judge = judge(vec![hmac_key()]);
+    let token = hmac().token(None, &claims()).unwrap();
+    assert!(judged(&judge, &token).verdict.is_ok());
+    let digest = Digest::of(CredentialKind::Token, token.as_bytes());
+    let later = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S + 60);
+    assert!(!later.was_computed);
+    assert_eq!(later.verdict, Err(ErrorCode::TokenExpired));
+}
+
+#[test]
+fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
+    let old = Pair::new(Algorithm::EdDSA);
+    let new = Pair::new(Algorithm::EdDSA);
+    let judge = judge(vec![old.key(Some("old")), new.key(Some("new"))]);
+    let (by_old, by_new) = (old.token(Some("old")), new.token(Some("new")));
+    for token in [&by_old, &by_new] {
+        assert!(judged(&judge, token).verdict.is_ok());
+    }
+    judge.replace(JudgeSettings {
+        token_keys: vec![new.key(Some("new"))],
+        ..JudgeSettings::default()
+    });
+    assert_eq!(
+        judged(&judge, &by_old).verdict,
+        Err(ErrorCode::Unauthorized)
+    );
+    // The other key is the same as before, and so is what it has signed.
+    let again = judged(&judge, &by_new);
+    assert!(again.verdict.is_ok() && !again.was_computed);
+    // A name moved to another key means another key.
+    judge.replace(JudgeSettings {
+        token_keys: vec![old.key(Some("new"))],
+        ..JudgeSettings::default()
+    });
+    assert!(judged(&judge, &by_new).verdict.is_err());
+}
+
+#[test]
+fn few_keys_are_tried() {
+    let secrets: Vec<[u8; 32]> = (0..9).map(|number| [number; 32]).collect();
+    let keys = secrets
+        .iter()
+        .map(|secret| TokenKey::of_secret(None, Algorithm::HS256, secret).unwrap());
+    let set = KeySet::succeed(&KeySet::default(), keys);
+    let tried = |number: usize| {
+        let key = entitlement::issue::SigningKey::of_secret(Algorithm::HS256, &secrets[number]);
+        let token = key.unwrap().token(None, &claims()).unwrap();
+        let (message, signature) = token.rsplit_once('.').unwrap();
+        set.verify(Algorithm::HS256, None, message.as_bytes(), signature)
+    };
+    assert_eq!(tried(3), Tried::Verified(4));
+    assert_eq!(tried(4), Tried::Failed);
+}
+
+#[test]
+fn a_token_without_any_key_is_not_taken() {
+    let judge = judge(Vec::new());
+    let token = hmac().token(None, &claims()).unwrap();
+    assert_eq!(judged(&judge, &token).verdict, Err(ErrorCode::Unauthorized));
+}
+
+fn shown(judge: &TokenJudge, key: &str) -> broker::entitlement::Judged {
+    let digest = Digest::of(CredentialKind::ApiKey, key.as_bytes());
+    judge.judge(CredentialKind::ApiKey, key.as_bytes(), digest, NOW_S)
+}
+
+fn api_key(secret: &str, filter: &str, operates: bool) -> ApiKey {
+    ApiKey {
+        name: "prices".into(),
+        sha256: sha256(secret.as_bytes()),
+        expires_s: NEVER,
+        permissions: Permissions {
+            publish: vec![filter.into()],
+            ..Permissions::default()
+        },
+        operates,
+    }
+}
+
+#[test]
+fn api_keys_permit_their_filters_and_nothing_else() {
+    let secret = new_api_key().unwrap();
+    let judge = judge_of(JudgeSettings {
+        api_keys: vec![api_key(&secret, "prices/#", false)],
+        ..JudgeSettings::default()
+    });
+    let entitlement = shown(&judge, &secret).verdict.unwrap();
+    let permits = |action, filter| entitlement.permits(action, Filter::parse(filter).unwrap());
+    assert!(permits(Action::Publish, "prices/eur"));
+    assert!(!permits(Action::Publish, "orders"));
+    assert!(!permits(Action::Subscribe, "prices/eur"));
+    assert!(!judge.may_operate(secret.as_bytes(), NOW_S));
+    assert!(!judge.is_revoked(&entitlement));
+    // It is no token, and a token is no API key.
+    assert!(judged(&judge, &secret).verdict.is_err());
+    let token = hmac().token(None, &claims()).unwrap();
+    assert!(shown(&judge, &token).verdict.is_err());
+}
+
+#[test]
+fn clients_of_a_changed_api_key_are_revoked() {
+    let secret = new_api_key().unwrap();
+    let with = |filter: &str, operates| JudgeSettings {
+        api_keys: vec![api_key(&secret, filter, operates)],
+        ..JudgeSettings::default()
+    };
+    let judge = judge_of(with("a/#", true));
+    assert!(judge.may_operate(secret.as_bytes(), NOW_S));
+    let entitlement = shown(&judge, &secret).verdict.unwrap();
+    judge.replace(with("a/#", false));
+    assert!(!judge.is_revoked(&entitlement) && !judge.may_operate(secret.as_bytes(), NOW_S));
+    judge.replace(with("b/#", false));
+    assert!(judge.is_revoked(&entitlement));
+    judge.replace(JudgeSettings::default());
+    assert!(judge.is_revoked(&entitlement));
+    judge.replace(with("a/#", false));
+    assert!(shown(&judge, &secret).verdict.is_ok());
+    assert!(!judge.is_revoked(&entitlement));
+}
+
+#[test]
+fn equal_permissions_are_one_whoever_has_them() {
+    let judge = judge(vec![
+        TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap(),
+    ]);
+    let of = |subject: &str| {
+        let mut claims = claims();
+        claims["sub"] = subject.into();
+        let token = hmac().token(None, &claims).unwrap();
+        judged(&judge, &token).verdict.unwrap()
+    };
+    let (anna, ben) = (of("anna"), of("ben"));
+    assert_ne!(anna.subject, ben.subject);
+    assert!(Arc::ptr_eq(&anna.terms, &ben.terms));
+}

@@ -1,0 +1,255 @@
+//! Key sets fetched from a server of this machine: rotation, failures, and how often it is asked.
+
+mod support;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use entitlement::algorithm::Algorithm;
+use entitlement::fetch::Url;
+use entitlement::notices::{Notice, Notices};
+use entitlement::refresh::{FetchGuard, KeySource, Wish, spawn};
+use entitlement::revocations::Revocations;
+use entitlement::{JudgeSettings, TokenJudge};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::{Pair, judged};
+use wire::native::ErrorCode;
+
+/// Longer than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// An issuer's server: answers every request with what it was last given, and says so.
+struct Issuer {
+    address: SocketAddr,
+    answer: Arc<Mutex<String>>,
+    asked: Receiver<()>,
+}
+
+impl Issuer {
+    fn new(answer: String) -> Issuer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = Arc::new(Mutex::new(answer));
+        let (sender, asked) = channel();
+        let shared = Arc::clone(&answer);
+        std::thread::spawn(move || serve(&listener, &shared, &sender));
+        Issuer {
+            address,
+            answer,
+            asked,
+        }
+    }
+
+    fn say(&self, answer: String) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    fn wait(&self) {
+        self.asked.recv_timeout(DEADLINE).unwrap();
+    }
+}
+
+fn serve(listener: &TcpListener, answer: &Mutex<String>, asked: &Sender<()>) {
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+            request.push(byte[0]);
+        }
+        assert!(request.starts_with(b"GET /keys?v=1 HTTP/1.1\r\n"));
+        let answer = answer.lock().unwrap().clone();
+        stream.write_all(answer.as_bytes()).unwrap();
+        drop(stream);
+        if asked.send(()).is_err() {
+            return;
+        }
+    }
+}
+
+fn ok(body: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn jwks(pairs: &[(&str, &Pair)]) -> String {
+    let keys: Vec<String> = pairs
+        .iter()
+        .map(|(id, pair)| {
+            let body: String = pair
+                .pem
+                .public
+                .lines()
+                .filter(|line| !line.starts_with('-'))
+                .collect();
+            let der = STANDARD.decode(body).unwrap();
+            let x = URL_SAFE_NO_PAD.encode(&der[der.len() - 32..]);
+            format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{id}","x":"{x}"}}"#)
+        })
+        .collect();
+    format!(r#"{{"keys":[{}]}}"#, keys.join(","))
+}
+
+struct Node {
+    judge: Arc<TokenJudge>,
+    notices: Receiver<Notice>,
+    _guard: FetchGuard,
+}
+
+fn node(issuer: &Issuer, every_min: Duration) -> Node {
+    let (notices, read) = Notices::new();
+    let wish = Arc::new(Wish::default());
+    let judge = TokenJudge::new(
+        JudgeSettings::default(),
+        Revocations::default(),
+        1_000,
+        Some(Arc::clone(&wish)),
+        notices,
+    );
+    let judge = Arc::new(judge);
+    let tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let source = KeySource {
+        url: Url::parse(&format!("http://{}/keys?v=1", issuer.address)).unwrap(),
+        tls: Arc::new(tls),
+        every: Duration::from_secs(3_600),
+        every_min,
+    };
+    let guard = spawn(&judge, wish, source).unwrap();
+    Node {
+        judge,
+        notices: read,
+        _guard: guard,
+    }
+}
+
+impl Node {
+    fn notice(&self) -> Notice {
+        loop {
+            let notice = self.notices.recv_timeout(DEADLINE).unwrap();
+            if !matches!(notice, Notice::Refused { .. }) {
+                return notice;
+            }
+        }
+    }
+
+    /// A client whose key is not known comes back, until something has come of it.
+    fn notice_of_one_who_returns(&self, token: &str) -> Notice {
+        let began = Instant::now();
+        while began.elapsed() < DEADLINE {
+            assert_ne!(self.code(token), None);
+            match self.notices.try_recv() {
+                Ok(Notice::Refused { .. }) => {}
+                Ok(notice) => return notice,
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        panic!("nothing was fetched");
+    }
+
+    fn code(&self, token: &str) -> Option<ErrorCode> {
+        judged(&self.judge, token).verdict.err()
+    }
+}
+
+#[test]
+fn a_new_key_is_fetched_when_a_token_names_it_and_an_old_one_goes() {
+    let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
+    let issuer = Issuer::new(ok(&jwks(&[("old", &old)])));
+    let node = node(&issuer, Duration::ZERO);
+    let one = Notice::KeysChanged {
+        count: 1,
+        skipped_count: 0,
+    };
+    assert_eq!(node.notice(), one);
+    assert_eq!(node.code(&old.token(Some("old"))), None);
+
+    issuer.say(ok(&jwks(&[("old", &old), ("new", &new)])));
+    let two = Notice::KeysChanged {
+        count: 2,
+        skipped_count: 0,
+    };
+    // The client that comes first is told to come back, not that its token is bad.
+    assert_eq!(
+        node.code(&new.token(Some("new"))),
+        Some(ErrorCode::NotReady)
+    );
+    let notice = node.notice_of_one_who_returns(&new.token(Some("newest")));
+    assert_eq!(notice, two);
+    assert_eq!(node.code(&new.token(Some("new"))), None);
+    assert_eq!(node.code(&old.token(Some("old"))), None);
+
+    issuer.say(ok(&jwks(&[("new", &new)])));
+    let notice = node.notice_of_one_who_returns(&new.token(Some("newest")));
+    assert_eq!(notice, one);
+    assert_ne!(node.code(&old.token(Some("old"))), None);
+    assert_eq!(node.code(&new.token(Some("new"))), None);
+}
+
+#[test]
+fn old_keys_stay_while_fetches_fail() {
+    let pair = Pair::new(Algorithm::EdDSA);
+    let issuer = Issuer::new(ok(&jwks(&[("k", &pair)])));
+    let node = node(&issuer, Duration::from_millis(1));
+    node.notice();
+    issuer.wait();
+    for bad in [
+        "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+            .to_owned(),
+        ok("no keys"),
+        ok(r#"{"keys":[]}"#),
+        "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{".to_owned(),
+    ] {
+        issuer.say(bad);
+        let notice = node.notice_of_one_who_returns(&pair.token(Some("unknown")));
+        assert!(matches!(notice, Notice::FetchFailed(_)));
+        assert_eq!(node.code(&pair.token(Some("k"))), None);
+    }
+    // And it goes on asking until it is well again.
+    issuer.say(ok(&jwks(&[("k", &pair)])));
+    assert!(matches!(node.notice(), Notice::KeysChanged { .. }));
+    let statistics = node.judge.statistics();
+    assert!(statistics.fetches_failed >= 5 && statistics.fetches > statistics.fetches_failed);
+}
+
+#[test]
+fn nobody_makes_the_node_ask_more_often() {
+    let pair = Pair::new(Algorithm::EdDSA);
+    let issuer = Issuer::new(ok(&jwks(&[("k", &pair)])));
+    let node = node(&issuer, Duration::from_secs(3_600));
+    node.notice();
+    issuer.wait();
+    // The thread has yet to say that it is done.
+    while node.code(&pair.token(Some("unknown"))) == Some(ErrorCode::NotReady) {
+        std::thread::yield_now();
+    }
+    for number in 0..1_000 {
+        let token = pair.token(Some(&number.to_string()));
+        assert_eq!(node.code(&token), Some(ErrorCode::Unauthorized));
+    }
+    assert_eq!(node.judge.statistics().fetches, 1);
+    assert!(issuer.asked.try_recv().is_err());
+}
+
+#[test]
+fn without_any_keys_yet_clients_are_told_to_come_back() {
+    let pair = Pair::new(Algorithm::EdDSA);
+    let issuer = Issuer::new("HTTP/1.1 503 Service Unavailable\r\n\r\n".into());
+    let node = node(&issuer, Duration::from_millis(1));
+    assert!(matches!(node.notice(), Notice::FetchFailed(_)));
+    assert_eq!(node.code(&pair.token(Some("k"))), Some(ErrorCode::NotReady));
+    issuer.say(ok(&jwks(&[("k", &pair)])));
+    assert!(matches!(node.notice(), Notice::KeysChanged { .. }));
+    assert_eq!(node.code(&pair.token(Some("k"))), None);
+}
