@@ -8,6 +8,7 @@ use crate::memory::MemfdMemory;
 use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
 use crate::running::StartError;
+use broker::entitlement::Judge;
 use broker::home::{Home, segments_max};
 use broker::now::Now;
 use broker::settings::Settings;
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub socket_send_bytes: usize,
     pub backlog_max: i32,
     pub hash_seed: (u64, u64),
+    pub judge: Option<Arc<dyn Judge>>,
     pub began: Instant,
 }
 
@@ -163,7 +165,7 @@ impl Turning {
             memory: Box::new(self.memory),
             hash_seed: self.shared.hash_seed,
             home: self.home,
-            judge: None,
+            judge: self.shared.judge.clone(),
         });
         reactor.run()
     }

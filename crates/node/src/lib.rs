@@ -6,6 +6,7 @@
 
 mod age_clock;
 mod io_thread;
+mod judging;
 mod log_thread;
 pub mod logs;
 pub mod mailbox;

@@ -51,6 +51,8 @@ pub enum Control {
         /// The window.
         window_ms: u64,
     },
+    /// Something was revoked: look through all entitlements.
+    Revoked,
     /// End the thread after this turn.
     Stop,
 }

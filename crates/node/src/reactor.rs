@@ -5,10 +5,11 @@
 //! this very code. Invariants: one `now` per turn; a turn does a bounded amount of work and comes back for the rest;
 //! nothing waits but `poll`.
 
+use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post, Report};
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Written};
-use broker::entitlement::{Judge, Question};
+use broker::entitlement::Judge;
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{Letter, Request};
 use broker::now::Now;
@@ -58,7 +59,7 @@ pub struct Reactor<N, M, C> {
     home: Option<Home>,
     home_out: HomeOutputs,
     memory: Box<dyn Memory>,
-    judge: Option<Arc<dyn Judge>>,
+    judging: Judging,
     events: Vec<Event>,
     posts: Vec<Post>,
     ready: VecDeque<Conn>,
@@ -90,7 +91,7 @@ pub struct ReactorParts<N, M, C> {
     pub hash_seed: (u64, u64),
     /// A home that knows what its logs hold on disk; without one it begins with nothing.
     pub home: Option<Home>,
-    /// Who judges credentials; none where nobody is asked.
+    /// Who judges credentials, if anybody.
     pub judge: Option<Arc<dyn Judge>>,
 }
 
@@ -121,7 +122,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home,
             home_out: HomeOutputs::new(settings.edges_count),
             memory,
-            judge,
+            judging: Judging::new(judge),
             events: Vec::new(),
             posts: Vec::new(),
             ready: VecDeque::new(),
@@ -170,7 +171,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
         self.events = events;
         self.read_ready();
-        self.judge();
+        self.judging.turn(&mut self.edge, self.now);
         self.exchange();
         self.pump();
         self.exchange();
@@ -189,26 +190,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         } else {
             Turn::Continue
         })
-    }
-
-    /// Answers what the edge asks about credentials.
-    fn judge(&mut self) {
-        let Some(judge) = &self.judge else {
-            return;
-        };
-        for question in std::mem::take(&mut self.edge.out.questions) {
-            let Question {
-                connection,
-                purpose,
-                kind,
-                credential,
-                digest,
-            } = question;
-            let judged = judge.judge(kind, &credential, digest, self.now.unix_ms / 1_000);
-            self.edge
-                .judged(connection, purpose, digest, judged.verdict);
-        }
-        self.edge.recheck(&**judge);
     }
 
     /// Something has been revoked.
@@ -233,7 +214,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
 
     fn timeout(&self) -> Option<Duration> {
         let home_has_more = self.home.as_ref().is_some_and(Home::has_more);
-        if !self.ready.is_empty() || self.edge.has_more() || self.pump_again || home_has_more {
+        if !self.ready.is_empty()
+            || self.edge.has_more()
+            || self.pump_again
+            || home_has_more
+            || self.judging.has_more()
+        {
             return Some(Duration::ZERO);
         }
         let edge = self
@@ -283,6 +269,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.net.pause_accepting();
                 self.edge.drain(window_ms);
             }
+            Control::Revoked => self.edge.revocations_changed(),
             Control::Stop => self.stopping = true,
         }
     }
@@ -299,6 +286,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         memory.add(Component::Network, lists + self.buffer_filled);
         let posts = vector_bytes::<Post>(self.posts.capacity());
         memory.add(Component::Mailboxes, posts + self.home_out.memory_bytes());
+        memory.add(Component::Input, self.judging.memory_bytes());
         memory
     }
 

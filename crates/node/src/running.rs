@@ -8,6 +8,7 @@ use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::edge::EdgeStatistics;
+use broker::entitlement::Judge;
 use broker::home::HomeStatistics;
 use broker::settings::{Durability, LogSettings, Settings};
 use net::Wake;
@@ -25,7 +26,6 @@ use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
 
 /// What a node is started with.
-#[derive(Debug)]
 pub struct NodeOptions {
     /// What the shards know; its `edges_count` is the number of I/O threads.
     pub settings: Settings,
@@ -45,6 +45,20 @@ pub struct NodeOptions {
     pub hash_seed: (u64, u64),
     /// Where logs on disk lie, each in a directory of its name; needed if there is one.
     pub data_dir: Option<PathBuf>,
+    /// Who judges credentials; needed if the settings have entitlement.
+    pub judge: Option<Arc<dyn Judge>>,
+}
+
+impl fmt::Debug for NodeOptions {
+    /// Where it serves; of the rest nothing that could be secret.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("NodeOptions")
+            .field("listen", &self.listen)
+            .field("data_dir", &self.data_dir)
+            .field("has_judge", &self.judge.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Clients with TLS.
@@ -185,6 +199,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         socket_send_bytes: options.socket_send_bytes,
         backlog_max: options.backlog_max,
         hash_seed: options.hash_seed,
+        judge: options.judge,
         began: Instant::now(),
     };
     let shared = Arc::new(shared);
@@ -365,6 +380,13 @@ impl Node {
             }
         }
         total
+    }
+
+    /// Tells all edges that something was revoked: who shows or has shown such a token does not go on.
+    pub fn revocations_changed(&self) {
+        for shard in self.shards.0.iter() {
+            shard.send(Post::Control(Control::Revoked));
+        }
     }
 
     /// Takes no further connections, tells clients to go and to return spread over the window, and waits until they

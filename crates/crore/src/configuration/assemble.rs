@@ -51,6 +51,8 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
             Some((Value::Text(path), _)) => Some(path.into()),
             _ => None,
         },
+        // Its keys are read by who starts the node.
+        judge: None,
     }
 }
 
