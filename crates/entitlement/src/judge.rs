@@ -41,6 +41,8 @@ pub struct TokenJudge {
     verified: VerifiedTokens,
     terms: TermsTable,
     pub(crate) revocations: RwLock<Revocations>,
+    /// Held by who changes revocations, over the writing of the file.
+    pub(crate) changing: Mutex<()>,
     /// Which of the API keys were shown, by the digests that connections know. Those that are gone are in it no longer.
     shown: Mutex<HashMap<Digest, [u8; 32]>>,
     wish: Option<Arc<Wish>>,
@@ -79,6 +81,7 @@ impl TokenJudge {
             verified: VerifiedTokens::new(verified_max),
             terms: TermsTable::new(TERMS_MAX),
             revocations: RwLock::new(revocations),
+            changing: Mutex::default(),
             shown: Mutex::default(),
             wish,
             counters: Counters::default(),
@@ -156,7 +159,11 @@ impl TokenJudge {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn read_revocations(&self) -> std::sync::RwLockReadGuard<'_, Revocations> {
+    pub(crate) fn rules(&self) -> TokenRules {
+        self.state().rules.clone()
+    }
+
+    pub(crate) fn read_revocations(&self) -> std::sync::RwLockReadGuard<'_, Revocations> {
         self.revocations
             .read()
             .unwrap_or_else(PoisonError::into_inner)

@@ -23,6 +23,7 @@ pub mod refresh;
 pub mod refusal;
 pub mod revocation_file;
 pub mod revocations;
+pub mod revoking;
 mod terms;
 pub mod token;
 

@@ -8,7 +8,10 @@ use broker::entitlement::{
 use broker::topic::Filter;
 use entitlement::algorithm::Algorithm;
 use entitlement::api_keys::{ApiKey, new_api_key, sha256};
+use entitlement::claims::TokenRules;
 use entitlement::keys::{KeySet, TokenKey, Tried};
+use entitlement::revocations::Revoked;
+use entitlement::revoking::{RevokeError, Wanted};
 use entitlement::{JudgeSettings, TokenJudge};
 use std::sync::Arc;
 use support::{NOW_S, Pair, SECRET, claims, hmac, hmac_key, judge, judge_of, judged};
@@ -180,4 +183,72 @@ fn equal_permissions_are_one_whoever_has_them() {
     let (anna, ben) = (of("anna"), of("ben"));
     assert_ne!(anna.subject, ben.subject);
     assert!(Arc::ptr_eq(&anna.terms, &ben.terms));
+}
+
+#[test]
+fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
+    let judge = judge(vec![hmac_key()]);
+    let token = hmac().token(None, &claims()).unwrap();
+    let entitlement = judged(&judge, &token).verdict.unwrap();
+    for revoked in [
+        Revoked::Token("t1".into()),
+        Revoked::Subject("anna".into()),
+        Revoked::All,
+    ] {
+        let wanted = Wanted {
+            revoked,
+            issued_before_s: None,
+            ends_s: None,
+        };
+        let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
+        assert_eq!(revocation.ends_s, NEVER);
+        assert!(judge.is_revoked(&entitlement));
+        // Also of a token that is known.
+        let again = judged(&judge, &token);
+        assert_eq!(again.verdict, Err(ErrorCode::TokenRevoked));
+        assert!(judge.take_back(None, revocation.id).unwrap());
+        assert!(!judge.is_revoked(&entitlement));
+    }
+    let nobody = Wanted {
+        revoked: Revoked::Subject("".into()),
+        issued_before_s: None,
+        ends_s: None,
+    };
+    assert!(judge.revoke(None, nobody, NOW_S).is_err());
+}
+
+#[test]
+fn revocations_end_with_the_last_token_that_they_concern() {
+    let judge = judge_of(JudgeSettings {
+        rules: TokenRules {
+            lifetime_max_s: Some(3_600),
+            leeway_s: 5,
+            ..TokenRules::default()
+        },
+        ..JudgeSettings::default()
+    });
+    let wanted = Wanted {
+        revoked: Revoked::Subject("anna".into()),
+        issued_before_s: None,
+        ends_s: None,
+    };
+    let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
+    assert_eq!(revocation.issued_before_s as u64, NOW_S + 1);
+    assert_eq!(revocation.ends_s as u64, NOW_S + 1 + 3_600 + 10);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_changes_nothing() {
+    let judge = judge(vec![hmac_key()]);
+    let token = hmac().token(None, &claims()).unwrap();
+    let wanted = Wanted {
+        revoked: Revoked::All,
+        issued_before_s: None,
+        ends_s: None,
+    };
+    let nowhere = std::path::Path::new("/proc/nowhere");
+    let refused = judge.revoke(Some(nowhere), wanted, NOW_S);
+    assert!(matches!(refused, Err(RevokeError::File(_))));
+    assert!(judged(&judge, &token).verdict.is_ok());
+    assert!(judge.revocations_after(0, 9).is_empty());
 }

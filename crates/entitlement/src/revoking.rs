@@ -1,0 +1,142 @@
+//! Revoking while the node runs: on disk first, in force afterwards.
+//!
+//! For the operators' port, not for I/O threads. Invariant: what was answered with success is in the file, if there is one; if
+//! that cannot be written nothing has changed.
+
+use crate::claims::TOKEN_ID_BYTES_MAX;
+use crate::judge::TokenJudge;
+use crate::revocation_file;
+use crate::revocations::{REVOCATIONS_MAX, Revocation, Revocations, RevocationsFull, Revoked};
+use broker::entitlement::{NEVER, SUBJECT_BYTES_MAX};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::PoisonError;
+
+/// What is wished to be revoked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Which tokens.
+    pub revoked: Revoked,
+    /// Only those issued before, seconds since 1970. Not given: all that were issued until now.
+    pub issued_before_s: Option<u32>,
+    /// Until when it is kept, seconds since 1970. Not given: until the last such token has expired, if tokens have a bound
+    /// for that, else for ever.
+    pub ends_s: Option<u32>,
+}
+
+/// Why something was not revoked.
+#[derive(Debug)]
+pub enum RevokeError {
+    /// A name is empty or too long.
+    BadName,
+    /// There are [`REVOCATIONS_MAX`] already.
+    Full,
+    /// The file cannot be written.
+    File(io::Error),
+}
+
+impl fmt::Display for RevokeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RevokeError::BadName => write!(
+                formatter,
+                "jti has 1 to {TOKEN_ID_BYTES_MAX} bytes, sub 1 to {SUBJECT_BYTES_MAX}"
+            ),
+            RevokeError::Full => write!(
+                formatter,
+                "there are {REVOCATIONS_MAX} revocations already; revoke by `issued_before`, or take some back"
+            ),
+            RevokeError::File(error) => {
+                write!(
+                    formatter,
+                    "the file of revocations cannot be written: {error}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RevokeError {}
+
+impl From<RevocationsFull> for RevokeError {
+    fn from(_: RevocationsFull) -> RevokeError {
+        RevokeError::Full
+    }
+}
+
+impl TokenJudge {
+    /// Revokes; kept in the data directory if there is one. The caller tells the node that revocations have changed.
+    ///
+    /// # Errors
+    /// [`RevokeError`]; nothing has changed then.
+    pub fn revoke(
+        &self,
+        data_dir: Option<&Path>,
+        wanted: Wanted,
+        now_s: u64,
+    ) -> Result<Revocation, RevokeError> {
+        let fits = |name: &str, bytes_max| !name.is_empty() && name.len() <= bytes_max;
+        let is_named = match &wanted.revoked {
+            Revoked::Token(jti) => fits(jti, TOKEN_ID_BYTES_MAX),
+            Revoked::Subject(subject) => fits(subject, SUBJECT_BYTES_MAX),
+            Revoked::All => true,
+        };
+        if !is_named {
+            return Err(RevokeError::BadName);
+        }
+        let seconds = |at: u64| u32::try_from(at).unwrap_or(NEVER).min(NEVER - 1);
+        let is_token = matches!(wanted.revoked, Revoked::Token(_));
+        let issued_before_s = match is_token {
+            true => 0,
+            // A token of this very second may be one of those that are meant.
+            false => wanted.issued_before_s.unwrap_or(seconds(now_s + 1)),
+        };
+        let rules = self.rules();
+        let ends_s = wanted.ends_s.or_else(|| {
+            let lifetime_s = u64::from(rules.lifetime_max_s?) + 2 * u64::from(rules.leeway_s);
+            let last_issued_s = match is_token {
+                true => now_s,
+                false => u64::from(issued_before_s),
+            };
+            Some(seconds(last_issued_s.max(now_s) + lifetime_s))
+        });
+        let ends_s = ends_s.unwrap_or(NEVER);
+        self.change(data_dir, |revocations| {
+            Ok(revocations.add(wanted.revoked, issued_before_s, ends_s, now_s)?)
+        })
+    }
+
+    /// Takes a revocation back. Gives whether there was one of this number.
+    ///
+    /// # Errors
+    /// [`RevokeError::File`]; nothing has changed then.
+    pub fn take_back(&self, data_dir: Option<&Path>, id: u64) -> Result<bool, RevokeError> {
+        self.change(data_dir, |revocations| Ok(revocations.remove(id)))
+    }
+
+    /// At most `len_max` of those in force with numbers above `after`, in order.
+    pub fn revocations_after(&self, after: u64, len_max: usize) -> Vec<Revocation> {
+        let revocations = self.read_revocations();
+        revocations.after(after).take(len_max).cloned().collect()
+    }
+
+    /// Changes a copy, writes it, and puts it in force: no verdict waits for the disk.
+    fn change<T>(
+        &self,
+        data_dir: Option<&Path>,
+        change: impl FnOnce(&mut Revocations) -> Result<T, RevokeError>,
+    ) -> Result<T, RevokeError> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut revocations = self.read_revocations().clone();
+        let result = change(&mut revocations)?;
+        if let Some(data_dir) = data_dir {
+            revocation_file::write(data_dir, &revocations).map_err(RevokeError::File)?;
+        }
+        *self
+            .revocations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = revocations;
+        Ok(result)
+    }
+}
