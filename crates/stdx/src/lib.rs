@@ -9,6 +9,8 @@ pub mod hash;
 pub mod key;
 pub mod memory;
 pub mod names;
+pub mod networks;
 pub mod pages;
 pub mod prng;
+pub mod rate;
 pub mod slab;

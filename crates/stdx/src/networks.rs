@@ -1,0 +1,180 @@
+//! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the prefix under which an address is counted.
+//!
+//! Place: whoever decides by where a peer comes from. Invariant: an IPv4 address is the same whether it is written as IPv4 or
+//! as IPv6 (`::ffff:192.0.2.1`).
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What IPv4 addresses begin with when they are written as IPv6.
+const MAPPED_BITS: u8 = 96;
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Network {
+    base: u128,
+    bits: u8,
+}
+
+impl Network {
+    /// Of an address's first bits, counted as in its own family; more than it has are all of them.
+    pub fn new(address: IpAddr, bits: u8) -> Network {
+        let bits = match address.to_canonical() {
+            IpAddr::V4(_) if address.is_ipv4() => MAPPED_BITS + bits.min(32),
+            _ => bits.min(128),
+        };
+        Network {
+            base: number_of(address) & mask(bits),
+            bits,
+        }
+    }
+
+    /// Reads `address/bits`, or an address alone. `None`: it is neither, or has bits set behind its prefix.
+    pub fn parse(text: &str) -> Option<Network> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            None => bits_max,
+            Some(bits) if bits.bytes().all(|byte| byte.is_ascii_digit()) => bits.parse().ok()?,
+            Some(_) => return None,
+        };
+        let network = Network::new(address, bits);
+        (bits <= bits_max && network.base == number_of(address)).then_some(network)
+    }
+
+    /// Whether an address is in it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        number_of(address) & mask(self.bits) == self.base
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from_bits(self.base);
+        match address.to_ipv4_mapped() {
+            Some(address) if self.bits >= MAPPED_BITS => {
+                write!(formatter, "{address}/{}", self.bits - MAPPED_BITS)
+            }
+            _ => write!(formatter, "{address}/{}", self.bits),
+        }
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// Some networks; few enough to look at each.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Networks(Box<[Network]>);
+
+impl Networks {
+    /// Whether an address is in one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(address))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Network> for Networks {
+    fn from_iter<I: IntoIterator<Item = Network>>(networks: I) -> Networks {
+        Networks(networks.into_iter().collect())
+    }
+}
+
+/// An address as a number of 128 bits.
+pub fn number_of(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// The address of a number; IPv4 as IPv4.
+pub fn address_of(number: u128) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from_bits(number)).to_canonical()
+}
+
+fn mask(bits: u8) -> u128 {
+    u128::MAX
+        .checked_shl(128 - u32::from(bits))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(texts: &[&str]) -> Networks {
+        let parsed = texts.iter().map(|text| Network::parse(text));
+        parsed.collect::<Option<Networks>>().unwrap()
+    }
+
+    #[test]
+    fn what_they_contain() {
+        let set = networks(&["10.0.0.0/8", "192.0.2.1", "2001:db8::/32", "::1"]);
+        for inside in [
+            "10.1.2.3",
+            "::ffff:10.1.2.3",
+            "192.0.2.1",
+            "2001:db8:ffff::1",
+            "::1",
+        ] {
+            assert!(set.contains(inside.parse().unwrap()), "{inside}");
+        }
+        for outside in ["11.0.0.0", "192.0.2.2", "2001:db9::", "::2", "::a01:203"] {
+            assert!(!set.contains(outside.parse().unwrap()), "{outside}");
+        }
+        let all = networks(&["0.0.0.0/0"]);
+        assert!(all.contains("255.1.2.3".parse().unwrap()));
+        assert!(!all.contains("::1".parse().unwrap()));
+        assert!(networks(&["::/0"]).contains("1.2.3.4".parse().unwrap()));
+        assert!(!Networks::default().contains("1.2.3.4".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_none() {
+        for text in [
+            "",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "10.0.0.0/+8",
+            "10.0.0.0/8/8",
+            "::/129",
+            "2001:db8::1/32",
+            "example.com",
+            "10.0.0/8",
+            "10.0.0.0/256",
+        ] {
+            assert_eq!(Network::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn there_and_back() {
+        for text in [
+            "10.0.0.0/8",
+            "192.0.2.1/32",
+            "2001:db8::/32",
+            "::/0",
+            "0.0.0.0/0",
+        ] {
+            assert_eq!(Network::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["1.2.3.4", "2001:db8::1"] {
+            let address = text.parse().unwrap();
+            assert_eq!(address_of(number_of(address)), address);
+        }
+    }
+}
