@@ -9,6 +9,7 @@
 
 mod http;
 mod native;
+mod proxy;
 pub mod seeds;
 mod shard;
 mod store;
@@ -22,6 +23,7 @@ mod drive;
 
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
 pub use native::{native_client_frame, native_server_frame};
+pub use proxy::proxy;
 pub use shard::shard;
 pub use store::{store_index, store_segment};
 pub use ticket::ticket;
@@ -49,6 +51,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     event_stream,
     native_client_frame,
     native_server_frame,
+    proxy,
     shard,
     store_index,
     store_segment,

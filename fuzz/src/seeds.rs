@@ -6,6 +6,7 @@
 use broker::position::Position;
 use broker::settings::LagPolicy;
 use broker::ticket::{Ticket, TicketCursor, TicketSubscription};
+use wire::proxy::{Announced, encode_binary, encode_line};
 use wire::websocket::frame::RSV1;
 use wire::websocket::{CloseCode, ClosePayload, Deflater, Opcode, frame};
 
@@ -22,6 +23,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "event_stream" => texts(STREAMS),
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),
         "native_server_frame" => vectors(include_str!("../../spec/vectors/server_frames.json")),
+        "proxy" => proxy_headers(),
         "shard" => conversations(),
         "store_index" => crate::store::template_bytes(true),
         "store_segment" => crate::store::template_bytes(false),
@@ -82,6 +84,33 @@ fn tls_records() -> Vec<Vec<u8>> {
             let raw: &[u8] = &[0xff, 23, 3, 3, 0, 20, 1, 2, 3];
             let tail = if place % 2 == 0 { raw } else { &[] };
             seeds.push(with_seed([&[first], &record[..], after, tail].concat()));
+        }
+    }
+    seeds
+}
+
+/// Both versions, of every kind, with and without a checksum; and two that are none.
+fn proxy_headers() -> Vec<Vec<u8>> {
+    let tcp = |source: &str, target: &str| Announced::Tcp {
+        source: source.parse().expect("an address"),
+        target: target.parse().expect("an address"),
+    };
+    let announced = [
+        Announced::Local,
+        Announced::Unknown,
+        Announced::Unix,
+        tcp("192.0.2.1:8080", "192.0.2.2:443"),
+        tcp("[2001:db8::1]:8080", "[2001:db8::2]:443"),
+    ];
+    let mut seeds = texts(&["PROXY TCP4 1.2.3.4 5.6.7.8 01 2\r\n", "GET / HTTP/1.1\r\n"]);
+    for announced in &announced {
+        let mut line = Vec::new();
+        encode_line(&mut line, announced);
+        seeds.push(with_seed(line));
+        for with_checksum in [false, true] {
+            let mut header = Vec::new();
+            encode_binary(&mut header, announced, with_checksum);
+            seeds.push(with_seed(header));
         }
     }
     seeds

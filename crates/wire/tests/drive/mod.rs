@@ -100,6 +100,21 @@ fn drive_stateless(
     transcript
 }
 
+/// A header of the PROXY protocol; what follows it is not looked at.
+pub fn proxy(input: &[u8], cuts: Cuts) -> Vec<String> {
+    let mut is_done = false;
+    drive_stateless(input, cuts, |tail| {
+        if is_done {
+            return Ok(Step::More {
+                needed: tail.len() + 1,
+            });
+        }
+        let step = wire::proxy::decode(tail).map_err(|error| error.to_string())?;
+        is_done = matches!(step, Step::Done { .. });
+        Ok(step.map(|announced| format!("{announced:?}")))
+    })
+}
+
 /// Single frames.
 pub fn websocket_frames(
     input: &[u8],

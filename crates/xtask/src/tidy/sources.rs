@@ -52,6 +52,7 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
         "native_server_frame",
     ),
     ("crates/wire/src/native/varint.rs", "native_client_frame"),
+    ("crates/wire/src/proxy.rs", "proxy"),
     ("crates/wire/src/websocket/close.rs", "websocket_message"),
     ("crates/wire/src/websocket/deflate.rs", "websocket_deflate"),
     ("crates/wire/src/websocket/frame.rs", "websocket_frame"),

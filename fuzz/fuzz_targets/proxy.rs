@@ -1,0 +1,3 @@
+//! Feeds `fuzz::proxy`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::proxy(data));
