@@ -2,13 +2,14 @@
 //!
 //! Place on the path: line 2. [`head`] finds and checks the head of a message, [`request`] and [`response`] give it
 //! meaning (and encode it), [`body`] takes the framing off the content, [`target`] decodes paths and queries;
-//! [`event_stream`] is `text/event-stream`, [`problem`] the body of an error.
+//! [`forwarded`] tells who is behind a proxy; [`event_stream`] is `text/event-stream`, [`problem`] the body of an error.
 //!
 //! Invariant: request smuggling is a threat, so whatever two implementations could read differently is refused:
 //! bare CR or LF, folded lines, space before a colon, more than one length, a length beside a transfer coding.
 
 pub mod body;
 pub mod event_stream;
+pub mod forwarded;
 pub mod head;
 pub mod problem;
 pub mod request;
@@ -16,6 +17,7 @@ pub mod response;
 pub mod target;
 
 pub use body::{BodyDecoder, BodyFraming, BodyPart};
+pub use forwarded::ForwardedField;
 pub use head::{HeadLimits, HeadScan, Version};
 pub use problem::Problem;
 pub use request::Request;
