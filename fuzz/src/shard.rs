@@ -8,7 +8,7 @@ use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
+    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -77,6 +77,7 @@ fn settings() -> Arc<Settings> {
             filters_per_shard_max: 4,
             ..Limits::default()
         },
+        addresses: AddressSettings::default(),
         node_name: "fuzz".into(),
         compression: None,
         allowed_origins: Vec::new(),
@@ -154,7 +155,7 @@ pub fn shard(data: &[u8]) {
         now,
         is_open: [true; CONNECTIONS as usize],
     };
-    (0..CONNECTIONS).for_each(|index| shard.edge.accepted(key(index)));
+    (0..CONNECTIONS).for_each(|index| shard.edge.accepted(key(index), std::net::IpAddr::from([127, 0, 0, 1])));
     while let [which, rest @ ..] = data {
         let index = u32::from(*which) % CONNECTIONS;
         let len = rest.len().min(1 + usize::from(*which) / 3 % PART_BYTES_MAX);

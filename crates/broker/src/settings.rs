@@ -5,6 +5,8 @@ use crate::filters::FilterTrie;
 use crate::mail::{HomeId, PartitionId};
 use crate::topic::Filter;
 use stdx::hash::partition_of;
+use stdx::networks::Networks;
+pub use wire::http::ForwardedField;
 
 /// Everything that shards need to know, fixed at the start.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Resume tickets.
     pub tickets: TicketSettings,
+    /// What is known of where clients are.
+    pub addresses: AddressSettings,
     /// The node's name, as told to clients.
     pub node_name: String,
     /// Compression of WebSocket messages for clients that ask for it; `None`: nobody gets it.
@@ -40,6 +44,26 @@ pub struct EntitlementSettings {
     pub anonymous: Permissions,
     /// Clients are told so long before their token expires, in seconds.
     pub notice_before_s: u32,
+}
+
+/// Where clients are, and who may say so of others. The default keeps no addresses.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AddressSettings {
+    /// Peers whose requests tell whose they are.
+    pub trusted_proxies: Networks,
+    /// The field in which they do.
+    pub field: ForwardedField,
+    /// The shell counts connections by address: it is asked before a proxy's connection serves another client.
+    pub are_counted: bool,
+    /// Something else looks at addresses.
+    pub are_wanted: bool,
+}
+
+impl AddressSettings {
+    /// Whether edges keep the addresses of their connections.
+    pub fn are_kept(&self) -> bool {
+        self.are_wanted || !self.trusted_proxies.is_empty()
+    }
 }
 
 /// What is compressed, and how (RFC 7692, without context takeover).
@@ -175,6 +199,18 @@ pub struct Limits {
     pub filter_levels_max: u32,
     /// Subscriptions of one session.
     pub subscriptions_per_session_max: u32,
+    /// Of these: to filters with wildcards.
+    pub filters_per_session_max: u32,
+    /// Publications of one connection in a second, and as many at once. 0: no limit.
+    pub publish_rate_max: u32,
+    /// Payload bytes of these. 0: no limit.
+    pub publish_bytes_rate_max: u64,
+    /// HTTP requests of one connection in a second, and as many at once. 0: no limit.
+    pub requests_rate_max: u32,
+    /// Pings of one client in a second, and as many at once. 0: no limit.
+    pub ping_rate_max: u32,
+    /// What one connection may be refused in a minute for faults of its own. 0: no limit.
+    pub errors_max: u32,
     /// Bytes of one native frame or WebSocket message from a client.
     pub frame_bytes_max: u32,
     /// Payload bytes of one message.
@@ -236,6 +272,12 @@ impl Default for Limits {
             filters_per_shard_max: 100_000,
             filter_levels_max: 32,
             subscriptions_per_session_max: 10_000,
+            filters_per_session_max: 10_000,
+            publish_rate_max: 0,
+            publish_bytes_rate_max: 0,
+            requests_rate_max: 0,
+            ping_rate_max: 0,
+            errors_max: 10_000,
             frame_bytes_max: 2 << 20,
             message_bytes_max: 1 << 20,
             echo_bytes_max: 16 << 20,

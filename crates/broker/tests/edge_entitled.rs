@@ -290,8 +290,8 @@ fn limits_of_a_token() {
         time +2s
         a: flood x 1..3
             a: error request 0 rate_limited limit 2
-        count rate-limited published
-            rate-limited 3 published 5
+        count publishes-too-fast published
+            publishes-too-fast 3 published 5
         ",
     );
 }

@@ -12,8 +12,8 @@
 use broker::filters::FilterTrie;
 use broker::now::Now;
 use broker::settings::{
-    CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
-    TicketSettings,
+    AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings,
+    Settings, TicketSettings,
 };
 use log::HeapMemory;
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -167,6 +167,8 @@ impl World {
             hash_seed: (1, 2),
             home: None,
             judge: None,
+            door: None,
+            pressure: Arc::default(),
         });
         World {
             reactor,
@@ -451,6 +453,7 @@ fn settings(is_packed: bool) -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         tickets: TicketSettings::default(),
+        addresses: AddressSettings::default(),
         node_name: "crore".into(),
         compression: is_packed.then_some(CompressionSettings {
             bytes_min: 256,

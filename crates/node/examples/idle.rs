@@ -14,7 +14,8 @@ use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
+    TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Shards {
             index: (number / u64::from(SHARDS)) as u32,
             generation: 1,
         };
-        edge.accepted(key);
+        edge.accepted(key, [127, 0, 0, 1].into());
         edge.received(key, &mut opening(number));
     }
 
@@ -188,6 +189,7 @@ fn settings() -> Settings {
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
+        addresses: AddressSettings::default(),
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),

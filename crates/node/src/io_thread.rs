@@ -2,9 +2,13 @@
 //!
 //! Everything that a thread owns is made on it, after it has a descriptor table of its own.
 
+use crate::admission::Admission;
+use crate::door::{Door, DoorOptions};
 use crate::log_thread::LogError;
 use crate::mailbox::ThreadMailbox;
 use crate::memory::MemfdMemory;
+use crate::pressure::SharedPressure;
+use crate::proxied::{Proxied, ProxiedCounters, ProxiedOptions};
 use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
 use crate::running::StartError;
@@ -40,6 +44,13 @@ pub(crate) struct Shared {
     /// Listeners without TLS; they are the first.
     pub plain_count: usize,
     pub tls: Option<Arc<tls::Server>>,
+    /// Listeners that proxies connect to, if there are any.
+    pub proxied: Option<ProxiedOptions>,
+    /// Who may connect; none if anybody may.
+    pub admission: Option<Arc<Admission>>,
+    /// Connects in a second that one thread takes.
+    pub connect_rate_max: Option<u32>,
+    pub pressure: Arc<SharedPressure>,
     pub socket_send_bytes: usize,
     pub backlog_max: i32,
     pub hash_seed: (u64, u64),
@@ -68,6 +79,7 @@ pub(crate) struct Ready {
     pub table_refused: Option<String>,
     pub counters: Arc<Counters>,
     pub tls_counters: Option<Arc<tls::Counters>>,
+    pub proxied_counters: Option<Arc<ProxiedCounters>>,
 }
 
 impl ThreadParts {
@@ -111,13 +123,14 @@ impl ThreadParts {
         };
         let connections_max = kernel.connections_max();
         let counters = kernel.counters();
-        let as_ready = |tls_counters| {
+        let as_ready = |tls_counters, proxied_counters| {
             Ok(Ready {
                 addresses,
                 connections_max,
                 table_refused,
                 counters,
                 tls_counters,
+                proxied_counters,
             })
         };
         let turning = Turning {
@@ -127,16 +140,28 @@ impl ThreadParts {
             memory,
             home,
         };
-        // Two kinds of reactors, so that a node without TLS has nothing of it.
-        match turning.shared.tls.clone() {
-            None => {
-                let _ = ready.send(as_ready(None));
+        // Kinds of reactors, so that a node has nothing of what it does not use.
+        let (server, proxied) = (turning.shared.tls.clone(), turning.shared.proxied.clone());
+        match (server, proxied) {
+            (None, None) => {
+                let _ = ready.send(as_ready(None, None));
                 turning.run(kernel)
             }
-            Some(server) => {
-                let mut net = tls::Tls::new(kernel);
-                net.serve(turning.shared.plain_count as u8, &server);
-                let _ = ready.send(as_ready(Some(net.counters())));
+            (Some(server), None) => {
+                let net = turning.with_tls(kernel, &server);
+                let _ = ready.send(as_ready(Some(net.counters()), None));
+                turning.run(net)
+            }
+            (None, Some(proxied)) => {
+                let net = Proxied::new(kernel, proxied);
+                let _ = ready.send(as_ready(None, Some(net.counters())));
+                turning.run(net)
+            }
+            (Some(server), Some(proxied)) => {
+                let proxied = Proxied::new(kernel, proxied);
+                let counters = proxied.counters();
+                let net = turning.with_tls(proxied, &server);
+                let _ = ready.send(as_ready(Some(net.counters()), Some(counters)));
                 turning.run(net)
             }
         }
@@ -153,7 +178,24 @@ struct Turning {
 }
 
 impl Turning {
+    fn with_tls<N: Net>(&self, net: N, server: &tls::Server) -> tls::Tls<N> {
+        let mut net = tls::Tls::new(net);
+        net.serve(self.shared.plain_count as u8, server);
+        net
+    }
+
+    fn door(&self) -> Option<Door> {
+        let options = DoorOptions {
+            admission: self.shared.admission.clone(),
+            first_tls_listener: self.shared.plain_count as u8,
+            connect_rate_max: self.shared.connect_rate_max,
+        };
+        let is_open = options.admission.is_none() && options.connect_rate_max.is_none();
+        (!is_open).then(|| Door::new(options))
+    }
+
     fn run(self, net: impl Net) -> io::Result<()> {
+        let door = self.door();
         let reactor = Reactor::new(ReactorParts {
             net,
             mailbox: self.mailbox,
@@ -166,6 +208,8 @@ impl Turning {
             hash_seed: self.shared.hash_seed,
             home: self.home,
             judge: self.shared.judge.clone(),
+            door,
+            pressure: self.shared.pressure.clone(),
         });
         reactor.run()
     }

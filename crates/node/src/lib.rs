@@ -4,13 +4,17 @@
 //! mailboxes and clock.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod age_clock;
+pub mod door;
 mod io_thread;
 mod judging;
 mod log_thread;
 pub mod logs;
 pub mod mailbox;
 mod memory;
+pub mod pressure;
+pub mod proxied;
 pub mod reactor;
 mod report;
 pub mod restore;
@@ -18,4 +22,6 @@ mod running;
 mod vital;
 
 pub use log_thread::LogError;
-pub use running::{Node, NodeOptions, NodeStatistics, StartError, TlsOptions, start};
+pub use running::{
+    DoorStatistics, Node, NodeOptions, NodeStatistics, ProxyOptions, StartError, TlsOptions, start,
+};

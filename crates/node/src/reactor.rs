@@ -5,10 +5,12 @@
 //! this very code. Invariants: one `now` per turn; a turn does a bounded amount of work and comes back for the rest;
 //! nothing waits but `poll`.
 
+use crate::door::{self, Door, Listeners};
 use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post, Report};
+use crate::pressure::SharedPressure;
 use broker::disk::DiskLetter;
-use broker::edge::{Edge, Written};
+use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::Judge;
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{Letter, Request};
@@ -17,7 +19,8 @@ use broker::settings::Settings;
 use log::Memory;
 use net::{Close, Conn, Event, Net, Read, Write};
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::memory::{Component, Components, vector_bytes};
@@ -58,6 +61,10 @@ pub struct Reactor<N, M, C> {
     edge: Edge,
     home: Option<Home>,
     home_out: HomeOutputs,
+    door: Option<Door>,
+    pressure: Arc<SharedPressure>,
+    pressed: Pressure,
+    is_draining: bool,
     memory: Box<dyn Memory>,
     judging: Judging,
     events: Vec<Event>,
@@ -93,6 +100,10 @@ pub struct ReactorParts<N, M, C> {
     pub home: Option<Home>,
     /// Who judges credentials, if anybody.
     pub judge: Option<Arc<dyn Judge>>,
+    /// Who may connect; none if anybody may.
+    pub door: Option<Door>,
+    /// How short of memory the process is.
+    pub pressure: Arc<SharedPressure>,
 }
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
@@ -108,6 +119,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             hash_seed,
             home,
             judge,
+            door,
+            pressure,
         } = parts;
         let now = clock.now();
         let home = home.or_else(|| {
@@ -121,6 +134,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             edge: Edge::new(settings.clone(), id, now),
             home,
             home_out: HomeOutputs::new(settings.edges_count),
+            door,
+            pressure,
+            pressed: Pressure::None,
+            is_draining: false,
             memory,
             judging: Judging::new(judge),
             events: Vec::new(),
@@ -156,20 +173,31 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.now = self.clock.now();
         let began_ms = self.now.monotonic_ms;
         self.turns += 1;
+        self.feel_pressure();
         self.edge.turn(self.now);
         self.take_posts();
         self.edge.continue_resumed();
         for event in events.drain(..) {
             match event {
-                Event::Accepted { conn, .. } => self.edge.accepted(conn),
+                Event::Accepted {
+                    conn,
+                    peer,
+                    listener,
+                } => self.accept(conn, peer.ip(), listener),
                 Event::Readable(conn) => self.ready.push_back(conn),
                 Event::Writable(conn) => self.edge.writable(conn),
-                Event::Closed { conn, reason } if is_silence(reason) => self.edge.vanished(conn),
-                Event::Closed { conn, .. } => self.edge.lost(conn),
+                Event::Closed { conn, reason } => {
+                    self.leave(conn);
+                    match is_silence(reason) {
+                        true => self.edge.vanished(conn),
+                        false => self.edge.lost(conn),
+                    }
+                }
                 Event::Connected(_) | Event::Woken => {}
             }
         }
         self.events = events;
+        self.pace_listeners();
         self.read_ready();
         self.judging.turn(&mut self.edge, self.now);
         self.exchange();
@@ -231,7 +259,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             .as_ref()
             .and_then(Home::next_deadline_ms)
             .map(|at| at.saturating_sub(self.now.monotonic_ms));
-        [edge, home]
+        let door = self
+            .door
+            .as_ref()
+            .and_then(Door::next_deadline_ms)
+            .map(|at| at.saturating_sub(self.now.monotonic_ms));
+        [edge, home, door]
             .into_iter()
             .flatten()
             .min()
@@ -266,6 +299,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 let _ = reply.send(report);
             }
             Control::Drain { window_ms } => {
+                self.is_draining = true;
                 self.net.pause_accepting();
                 self.edge.drain(window_ms);
             }
@@ -281,9 +315,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             memory += home.memory();
         }
         self.net.memory(&mut memory);
+        let door = self.door.as_ref().map_or(0, Door::memory_bytes);
         let lists = vector_bytes::<Event>(self.events.capacity())
             + vector_bytes::<Conn>(self.ready.capacity());
-        memory.add(Component::Network, lists + self.buffer_filled);
+        memory.add(Component::Network, lists + door + self.buffer_filled);
         let posts = vector_bytes::<Post>(self.posts.capacity());
         memory.add(Component::Mailboxes, posts + self.home_out.memory_bytes());
         memory.add(Component::Input, self.judging.memory_bytes());
@@ -376,7 +411,13 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.mailbox.ask(log, std::mem::take(requests));
             }
         }
+        if !self.edge.out.clients.is_empty() {
+            self.change_clients();
+        }
         for (conn, at_once) in self.edge.out.closes.drain(..) {
+            if let Some(door) = &mut self.door {
+                door.leave(conn, self.now);
+            }
             self.net.close(
                 conn,
                 if at_once {
@@ -414,6 +455,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Read::Blocked => {}
                 Read::Ended => self.edge.ended(conn),
                 Read::Failed(_) => {
+                    self.leave(conn);
                     self.edge.lost(conn);
                     self.net.close(conn, Close::Reset);
                 }
@@ -421,6 +463,68 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             if self.edge.wants_flush() {
                 self.flush();
             }
+        }
+    }
+
+    /// Lets a connection in, or tells it why not.
+    fn accept(&mut self, conn: Conn, peer: IpAddr, listener: u8) {
+        let refusal = match &mut self.door {
+            _ if self.pressed >= Pressure::Newcomers => {
+                self.pressure.count_refused();
+                Some(door::refusal_without_memory())
+            }
+            None => None,
+            Some(door) => door
+                .enter(conn, peer, listener, self.now)
+                .err()
+                .map(|refused| door::refusal(refused.code, refused.retry_after_s)),
+        };
+        match refusal {
+            None => self.edge.accepted(conn, peer),
+            Some(refusal) => {
+                // A fresh socket's buffer takes it whole. Where TLS is spoken nothing can be said yet.
+                let _ = self.net.write(conn, &[IoSlice::new(&refusal)]);
+                self.net.close(conn, Close::Graceful);
+            }
+        }
+    }
+
+    /// A connection has ended, for whatever reason.
+    fn leave(&mut self, conn: Conn) {
+        if let Some(door) = &mut self.door {
+            door.leave(conn, self.now);
+        }
+    }
+
+    /// Who has been let in too fast is made up for.
+    fn pace_listeners(&mut self) {
+        let Some(door) = &mut self.door else {
+            return;
+        };
+        match door.listeners(self.now) {
+            _ if self.is_draining => {}
+            Listeners::Keep => {}
+            Listeners::Pause => self.net.pause_accepting(),
+            Listeners::Resume => self.net.resume_accepting(),
+        }
+    }
+
+    /// Connections of proxies that have turned out to be of other clients.
+    fn change_clients(&mut self) {
+        for (conn, client) in std::mem::take(&mut self.edge.out.clients) {
+            let door = self.door.as_mut();
+            match door.map_or(Ok(()), |door| door.change(conn, client, self.now)) {
+                Ok(()) => self.edge.client_admitted(conn, client),
+                Err(refused) => self.edge.client_refused(conn, refused.code),
+            }
+        }
+    }
+
+    fn feel_pressure(&mut self) {
+        let pressure = self.pressure.get();
+        if pressure != self.pressed {
+            self.pressed = pressure;
+            self.edge.set_pressure(pressure);
         }
     }
 

@@ -1,9 +1,12 @@
 //! A running node: threads, their descriptor tables and listeners, and what the process can ask of them.
 
+use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
 use crate::io_thread::{Shared, ThreadParts};
 use crate::log_thread::{self, LogError, OpenLog, OpenOptions};
 use crate::logs::LogStatistics;
 use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
+use crate::pressure::SharedPressure;
+use crate::proxied::{ProxiedCounters, ProxiedOptions, ProxiedStatistics};
 use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
@@ -24,6 +27,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
+use stdx::networks::Networks;
 
 /// What a node is started with.
 pub struct NodeOptions {
@@ -33,6 +37,12 @@ pub struct NodeOptions {
     pub listen: Vec<SocketAddr>,
     /// Where clients connect with TLS, if there is any.
     pub tls: Option<TlsOptions>,
+    /// Listeners that are reached through proxies which announce their clients.
+    pub proxied: Option<ProxyOptions>,
+    /// Who may connect.
+    pub admission: AdmissionOptions,
+    /// Connects in a second that all threads take together; those that come faster wait in the listeners' queues.
+    pub connect_rate_max: Option<u32>,
     /// `SO_SNDBUF` of client sockets, in bytes.
     pub socket_send_bytes: usize,
     /// Connections that the kernel may hold before they are accepted, per thread.
@@ -68,6 +78,36 @@ pub struct TlsOptions {
     pub listen: Vec<SocketAddr>,
     /// What they are shown. Its owner may reload it while the node runs.
     pub server: Arc<tls::Server>,
+}
+
+/// The PROXY protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProxyOptions {
+    /// It is required of whoever connects without TLS.
+    pub plain: bool,
+    /// It is required, before TLS, of whoever connects with it.
+    pub tls: bool,
+    /// Who may speak it.
+    pub proxies: Networks,
+    /// How long the header may take.
+    pub timeout: Duration,
+}
+
+/// What doors and proxies' connections have counted, of all threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DoorStatistics {
+    /// The table of addresses, listeners and users.
+    pub admission: AdmissionStatistics,
+    /// The PROXY protocol.
+    pub proxied: ProxiedStatistics,
+    /// Connections refused while memory was short.
+    pub without_memory: u64,
+    /// How short it is: 0 to 3.
+    pub pressure: u8,
+    /// Memory that counts, and its ceiling; 0 where nobody looks.
+    pub memory_used_bytes: u64,
+    /// See above.
+    pub memory_ceiling_bytes: u64,
 }
 
 /// Why a node did not start.
@@ -108,6 +148,8 @@ pub struct NodeStatistics {
     pub sockets: net::kernel::Statistics,
     /// Of TLS, where there is any.
     pub tls: tls::Statistics,
+    /// Of who was let in and who was not.
+    pub door: DoorStatistics,
     /// Turns taken.
     pub turns: u64,
     /// Of these: turns of over ten milliseconds.
@@ -134,6 +176,9 @@ pub struct Node {
     counters: Vec<Arc<Counters>>,
     /// Of the threads' TLS.
     tls_counters: Vec<Arc<tls::Counters>>,
+    proxied_counters: Vec<Arc<ProxiedCounters>>,
+    admission: Arc<Admission>,
+    pressure: Arc<SharedPressure>,
     notices: Vec<String>,
     shards: Shards,
     /// What shards were asked and have not answered, by their numbers.
@@ -174,6 +219,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         }
     }
     let count = usize::from(options.settings.edges_count);
+    let admission = Arc::new(Admission::new(options.admission.clone()));
+    let pressure = Arc::new(SharedPressure::default());
     let open_logs = open_logs(&mut options)?;
     let settings = Arc::new(options.settings);
     let wakers: Vec<Arc<Waker>> = (0..count)
@@ -195,7 +242,13 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         private_tables: options.private_tables,
         registered_sockets: options.registered_sockets,
         plain_count,
+        proxied: proxied_options(options.proxied, options.listen.len(), plain_count),
         tls: options.tls.map(|tls| tls.server),
+        admission: (!options.admission.is_off()).then(|| admission.clone()),
+        connect_rate_max: options
+            .connect_rate_max
+            .map(|rate| rate.div_ceil(count as u32)),
+        pressure: pressure.clone(),
         socket_send_bytes: options.socket_send_bytes,
         backlog_max: options.backlog_max,
         hash_seed: options.hash_seed,
@@ -208,6 +261,9 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         plain_count,
         counters: Vec::new(),
         tls_counters: Vec::new(),
+        proxied_counters: Vec::new(),
+        admission,
+        pressure,
         notices: Vec::new(),
         shards: Shards(shards),
         shard_reports: (0..count).map(|_| Asked::default()).collect(),
@@ -268,6 +324,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
                 node.addresses = ready.addresses;
                 node.counters.push(ready.counters);
                 node.tls_counters.extend(ready.tls_counters);
+                node.proxied_counters.extend(ready.proxied_counters);
                 node.connections_max += u64::from(ready.connections_max);
                 refused_table = refused_table.or(ready.table_refused);
             }
@@ -336,6 +393,28 @@ impl Node {
         total
     }
 
+    /// Who has been let in and who has not. Nobody is asked.
+    pub fn door(&self) -> DoorStatistics {
+        let (memory_used_bytes, memory_ceiling_bytes) = self.pressure.bytes();
+        let mut door = DoorStatistics {
+            admission: self.admission.statistics(),
+            proxied: ProxiedStatistics::default(),
+            without_memory: self.pressure.refused(),
+            pressure: self.pressure.get() as u8,
+            memory_used_bytes,
+            memory_ceiling_bytes,
+        };
+        for counters in &self.proxied_counters {
+            door.proxied += counters.statistics();
+        }
+        door
+    }
+
+    /// Where whoever watches the process's memory says how short it is.
+    pub fn pressure(&self) -> Arc<SharedPressure> {
+        Arc::clone(&self.pressure)
+    }
+
     /// Asks all shards and log threads for their counters. Waits for both up to two seconds.
     pub fn statistics(&self) -> NodeStatistics {
         let shards = self.shards.0.iter().zip(&self.shard_reports);
@@ -352,6 +431,7 @@ impl Node {
             io_threads: self.shard_reports.len() as u16,
             connections_max: self.connections_max,
             sockets: self.sockets(),
+            door: self.door(),
             ..NodeStatistics::default()
         };
         for counters in &self.tls_counters {
@@ -444,6 +524,25 @@ impl Node {
         let _ = self.end();
         error
     }
+}
+
+/// Which listeners are reached through proxies. Those without TLS are the first.
+fn proxied_options(
+    options: Option<ProxyOptions>,
+    listeners_count: usize,
+    plain_count: usize,
+) -> Option<ProxiedOptions> {
+    let options = options?;
+    let is_proxied = |place| match place < plain_count {
+        true => options.plain,
+        false => options.tls,
+    };
+    let listeners: Vec<bool> = (0..listeners_count).map(is_proxied).collect();
+    listeners.contains(&true).then_some(ProxiedOptions {
+        listeners,
+        proxies: options.proxies,
+        timeout: options.timeout,
+    })
 }
 
 /// Opens the logs on disk, by their indexes.

@@ -3,7 +3,7 @@
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest};
 use broker::filters::FilterTrie;
 use broker::mail::PageLimits;
-use broker::settings::{Durability, Limits, LogSettings, Settings};
+use broker::settings::{AddressSettings, Durability, Limits, LogSettings, Settings};
 use log::NewRecord;
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
@@ -103,6 +103,7 @@ fn settings() -> Settings {
         rules: Vec::new(),
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
+        addresses: AddressSettings::default(),
         node_name: "test".into(),
         compression: None,
         allowed_origins: Vec::new(),

@@ -6,8 +6,8 @@ use broker::entitlement::Permissions;
 use broker::filters::FilterTrie;
 use broker::mail::Code;
 use broker::settings::{
-    CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings,
-    OlderEpoch, RuleSettings, Settings, TicketKey, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits,
+    LogSettings, OlderEpoch, RuleSettings, Settings, TicketKey, TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -260,6 +260,7 @@ impl Plan {
             tickets: old.tickets.clone(),
             rule_filters: rule_filters(),
             limits: old.limits.clone(),
+            addresses: old.addresses.clone(),
             node_name: old.node_name.clone(),
             compression: old.compression,
             allowed_origins: old.allowed_origins.clone(),
@@ -417,6 +418,7 @@ fn draw_settings(
         logs,
         rules,
         limits,
+        addresses: AddressSettings::default(),
         node_name: "sim".into(),
         compression: None,
         allowed_origins: vec!["*".into()],

@@ -41,6 +41,27 @@ impl NamedTopic {
 }
 
 impl Edge {
+    /// One more subscription to a filter; how many the connection has. They are counted only where fewer are allowed than
+    /// subscriptions in all.
+    fn hold_filter(&mut self, index: u32) -> u32 {
+        let limits = &self.settings.limits;
+        if limits.filters_per_session_max >= limits.subscriptions_per_session_max {
+            return 0;
+        }
+        let held = self.filters_held.entry(index).or_default();
+        *held += 1;
+        *held
+    }
+
+    fn release_filter(&mut self, index: u32) {
+        if let Some(held) = self.filters_held.get_mut(&index) {
+            *held -= 1;
+            if *held == 0 {
+                self.filters_held.remove(&index);
+            }
+        }
+    }
+
     /// Asks for a filter with wildcards, live but in the partitions for which it comes with a cursor. Without a policy
     /// of its own the rules have one. Answered by
     /// `tell_subscribed_filters` or `tell_refused`; none if it is refused at once.
@@ -59,6 +80,7 @@ impl Edge {
         };
         let policy = policy.unwrap_or_else(|| self.settings.policy_of(filter));
         let subscription = self.insert_subscription(index, client, 0, kind, policy);
+        let held = self.hold_filter(index);
         let limits = &self.settings.limits;
         if filter.levels_count() > limits.filter_levels_max as usize {
             let limit = u64::from(limits.filter_levels_max);
@@ -67,6 +89,18 @@ impl Edge {
                 Refusal {
                     limit: Some(limit),
                     ..Refusal::of(ErrorCode::FilterTooWide)
+                },
+            );
+            return None;
+        }
+        if held > limits.filters_per_session_max {
+            self.statistics.turned_away.filters_too_many += 1;
+            let limit = u64::from(limits.filters_per_session_max);
+            self.refused(
+                subscription,
+                Refusal {
+                    limit: Some(limit),
+                    ..Refusal::of(ErrorCode::TooManyFilters)
                 },
             );
             return None;
@@ -156,6 +190,7 @@ impl Edge {
 
     /// Takes a subscription out of its filter; the last one takes the filter with it.
     pub(crate) fn drop_filter_subscription(&mut self, subscription: u32, entry: &Subscription) {
+        self.release_filter(entry.connection);
         let Some(filter) = self.filter_entries.get_mut(entry.topic) else {
             return;
         };

@@ -17,9 +17,8 @@ use crate::entitlement::{
 };
 use crate::session::{Credential, State};
 use crate::topic::Filter;
-use std::collections::BTreeMap;
 use stdx::key::Key;
-use stdx::memory::{tree_bytes, vector_bytes};
+use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
 /// What has been shown.
@@ -39,9 +38,6 @@ pub(crate) struct Judging {
     recheck_at: Option<u32>,
     /// The next connection to be looked at since an entry was revoked.
     end_at: Option<u32>,
-    /// Of connections that publish under a rate: when the publications of before are paid for, in microseconds of the
-    /// monotonic clock.
-    rates: BTreeMap<u32, u64>,
 }
 
 impl Judging {
@@ -51,7 +47,6 @@ impl Judging {
             unlooked: Vec::new(),
             recheck_at: None,
             end_at: None,
-            rates: BTreeMap::new(),
         }
     }
 
@@ -61,9 +56,7 @@ impl Judging {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.entitlements.memory_bytes()
-            + vector_bytes::<Key>(self.unlooked.capacity())
-            + tree_bytes(self.rates.len(), size_of::<(u32, u64)>())
+        self.entitlements.memory_bytes() + vector_bytes::<Key>(self.unlooked.capacity())
     }
 }
 
@@ -132,41 +125,10 @@ impl Edge {
         }
     }
 
-    /// Whether a connection may publish so many messages now, by its own rate; they count if it may. A burst of one second is
-    /// free, and one request may go beyond it.
-    ///
-    /// # Errors
-    /// The rate in messages a second, and after how many milliseconds it may go on.
-    #[inline]
-    pub(crate) fn take_rate(&mut self, index: u32, messages: u32) -> Result<(), (u32, u64)> {
-        match self.slots[index].entitlement {
-            NONE => Ok(()),
-            at => self.take_rate_of(index, at, messages),
-        }
-    }
-
-    #[cold]
-    fn take_rate_of(&mut self, index: u32, at: u32, messages: u32) -> Result<(), (u32, u64)> {
-        let limits = &self.judging.entitlements.terms(at).limits;
-        let Some(rate) = limits.publish_rate_max else {
-            return Ok(());
-        };
-        let now_us = self.now.monotonic_ms.saturating_mul(1_000);
-        let paid_us = self.judging.rates.get(&index).map_or(0, |at| *at);
-        let paid_us = paid_us.max(now_us);
-        let behind_us = paid_us - now_us;
-        let cost_us = (u64::from(messages) * 1_000_000).checked_div(u64::from(rate));
-        let Some(cost_us) = cost_us else {
-            self.statistics.rate_limited += 1;
-            return Err((rate, BURST_US / 1_000));
-        };
-        let beyond_us = (behind_us + cost_us.min(BURST_US)).saturating_sub(BURST_US);
-        if beyond_us > 0 {
-            self.statistics.rate_limited += 1;
-            return Err((rate, beyond_us.div_ceil(1_000)));
-        }
-        self.judging.rates.insert(index, paid_us + cost_us);
-        Ok(())
+    /// How many messages a connection's entitlement lets it publish in a second; none without a bound of its own.
+    pub(super) fn own_publish_rate(&self, index: u32) -> Option<u32> {
+        let at = self.entitlement_of(index)?;
+        self.judging.entitlements.terms(at).limits.publish_rate_max
     }
 
     /// A connection shows a credential.
@@ -296,9 +258,6 @@ impl Edge {
             self.judging.entitlements.release(at);
         }
         self.forget_renewal(index);
-        if !self.judging.rates.is_empty() {
-            self.judging.rates.remove(&index);
-        }
     }
 
     /// Has the entitlement that a ticket brought looked at before its connection goes on.
@@ -429,8 +388,6 @@ impl Edge {
     }
 }
 
-/// What may be published at once under a rate, in microseconds of it.
-const BURST_US: u64 = 1_000_000;
 /// Entitlements that one turn looks at.
 const ENTRIES_TURN_MAX: u32 = 1_024;
 /// Connections that one turn looks at.

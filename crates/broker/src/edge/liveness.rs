@@ -184,6 +184,7 @@ impl Edge {
         if entitlement != NONE && self.sweep_entitlement(index, entitlement) {
             return;
         }
+        self.rates.rest(index, self.now.monotonic_ms);
         let silent_s = self.now_s().saturating_sub(self.stamps[index]);
         let slot = &self.slots[index];
         let limits = &self.settings.limits;

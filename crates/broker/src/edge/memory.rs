@@ -4,6 +4,7 @@ use super::Edge;
 use super::opening::Opening;
 use crate::entitlement::Question;
 use crate::mail::Request;
+use std::net::IpAddr;
 use stdx::key::Key;
 use stdx::memory::{Component, Components, tree_bytes, vector_bytes};
 
@@ -13,7 +14,7 @@ impl Edge {
         let mut memory = Components::new();
         memory.add(
             Component::Slots,
-            self.slots.memory_bytes() + self.stamps.memory_bytes(),
+            self.slots.memory_bytes() + self.stamps.memory_bytes() + self.peers.memory_bytes(),
         );
         memory.add(Component::Subscriptions, self.subscriptions_bytes());
         let topics = self.topics.iter().map(|topics| topics.memory_bytes());
@@ -46,6 +47,7 @@ impl Edge {
             + self.filter_entries.memory_bytes()
             + self.named.memory_bytes()
             + self.named_bytes
+            + tree_bytes(self.filters_held.len(), size_of::<(u32, u32)>())
             + self.behind.held.memory_bytes()
             + tree_bytes(self.behind.reads.len(), size_of::<((u32, u16), usize)>())
             + tree_bytes(
@@ -74,6 +76,8 @@ impl Edge {
             + vector_bytes::<Question>(self.out.questions.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
             + self.handshakes.memory_bytes()
+            + self.rates.memory_bytes()
+            + vector_bytes::<(Key, IpAddr)>(self.out.clients.capacity())
             + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())
             + self.scratch.capacity()
             + self.attributes.capacity()

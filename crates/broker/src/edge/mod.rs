@@ -21,9 +21,12 @@ mod liveness;
 mod memory;
 mod opening;
 mod outbox;
+mod peers;
 mod policies;
 mod positions;
+mod pressure;
 mod producers;
+mod rates;
 mod ring;
 mod room;
 mod slots;
@@ -33,7 +36,8 @@ mod sweep;
 mod topics;
 
 pub use outbox::Written;
-pub use statistics::EdgeStatistics;
+pub use pressure::Pressure;
+pub use statistics::{EdgeStatistics, TurnedAway};
 
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
@@ -55,6 +59,7 @@ use crate::session::renewal::Renewals;
 use crate::session::ticket::Tickets;
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use stdx::blocks::ListPool;
 use stdx::chunk::{ChunkWriter, Slice};
@@ -96,6 +101,8 @@ pub struct Outputs {
     pub readable: Vec<Key>,
     /// Credentials to be judged; [`Edge::judged`] takes the verdicts.
     pub questions: Vec<Question>,
+    /// Connections of proxies that bring a request of this client, and wait until they may count for it.
+    pub clients: Vec<(Key, IpAddr)>,
 }
 
 /// The edge role of one I/O thread.
@@ -105,6 +112,9 @@ pub struct Edge {
     pub(crate) now: Now,
     pub(crate) slots: slots::Slots,
     stamps: Pages<u32, STAMPS_PAGE>,
+    peers: peers::Peers,
+    rates: rates::Rates,
+    pressure: Pressure,
     ring: ring::Ring,
     lists: ListPool,
     owned: Slab<outbox::Owned>,
@@ -138,6 +148,8 @@ pub struct Edge {
     members: ListPool,
     filters: FilterTrie<u32>,
     filter_entries: Slab<filters::FilterEntry>,
+    /// Subscriptions to filters by connection, where these have a bound of their own.
+    filters_held: BTreeMap<u32, u32>,
     behind: behind::Behind,
     positions: positions::Positions,
     /// Messages to filters so far.
@@ -181,6 +193,9 @@ impl Edge {
             now,
             slots: slots::Slots::new(),
             stamps: Pages::new(),
+            peers: peers::Peers::default(),
+            rates: rates::Rates::new(&settings.limits),
+            pressure: Pressure::None,
             // A page goes into the ring at once: if it did not fit, its own end would drive its beginning out for ever.
             ring: ring::Ring::new(
                 settings
@@ -216,6 +231,7 @@ impl Edge {
             members: ListPool::default(),
             filters: FilterTrie::default(),
             filter_entries: Slab::new(),
+            filters_held: BTreeMap::new(),
             behind: behind::Behind::default(),
             positions: positions::Positions::default(),
             named_frames: 0,
@@ -271,8 +287,8 @@ impl Edge {
             || self.judging.has_work()
     }
 
-    /// A peer has connected.
-    pub fn accepted(&mut self, key: Key) {
+    /// A peer has connected from this address.
+    pub fn accepted(&mut self, key: Key, peer: IpAddr) {
         debug_assert!(
             self.slots
                 .get(Key {
@@ -283,6 +299,7 @@ impl Edge {
         );
         self.slots.open(key);
         self.slots[key.index].set(flag::STARTING);
+        self.note_peer(key.index, peer);
         self.stamp(key.index);
         self.statistics.accepted += 1;
         self.expect(Deadline::Head(key));
@@ -524,6 +541,7 @@ impl Edge {
         if self.settings.entitlement.is_some() {
             self.forget_entitlement(index);
         }
+        self.rates.forget(index);
         self.kept_bytes -= self.kept_bytes_of(index);
         let slot = &self.slots[index];
         match slot.protocol {

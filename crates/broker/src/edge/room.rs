@@ -100,6 +100,9 @@ impl Edge {
 
     /// Whether a home has room for a page of a partition.
     pub(crate) fn may_read(&self, partition: PartitionId) -> bool {
+        if !self.may_recover() {
+            return false;
+        }
         let link = &self.homes[usize::from(self.settings.home_of(partition))];
         let log = usize::from(self.settings.log_number(partition));
         link.pages[log].pages_left(&self.settings.limits) > 0
@@ -129,6 +132,9 @@ impl Edge {
     /// Has those ask that wait for pages, as many as there is room for. Who is looked at may have no use for it, so this is
     /// done again as long as there is room and somebody waits ([`Edge::may_wake_readers`]).
     pub(super) fn wake_readers(&mut self) {
+        if !self.may_recover() {
+            return;
+        }
         for home in 0..self.homes.len() {
             for log in 0..self.homes[home].pages.len() {
                 let room = &self.homes[home].pages[log];
@@ -149,10 +155,9 @@ impl Edge {
     /// Whether somebody waits for a page that there is room for.
     pub(super) fn may_wake_readers(&self) -> bool {
         let limits = &self.settings.limits;
-        self.homes
-            .iter()
-            .flat_map(|link| &link.pages)
-            .any(|room| !room.waiting.is_empty() && room.pages_left(limits) > 0)
+        let mut pages = self.homes.iter().flat_map(|link| &link.pages);
+        self.may_recover()
+            && pages.any(|room| !room.waiting.is_empty() && room.pages_left(limits) > 0)
     }
 
     fn wait_for_room(&mut self, home: HomeId, lane: Lane, index: u32) {

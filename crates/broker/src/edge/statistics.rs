@@ -35,8 +35,6 @@ pub struct EdgeStatistics {
     pub tokens_expired: u64,
     /// Connections ended because their token was revoked.
     pub revoked: u64,
-    /// Publications refused because their client publishes too fast.
-    pub rate_limited: u64,
     /// HTTP requests.
     pub http_requests: u64,
     /// HTTP answers of 400 and above.
@@ -99,6 +97,48 @@ pub struct EdgeStatistics {
     pub inflated: u64,
     /// Messages that would have inflated to more than a message may have; their connections were closed.
     pub inflate_too_large: u64,
+    /// Who was turned away because of how fast they were, or because memory was short.
+    pub turned_away: TurnedAway,
+}
+
+/// Who was turned away, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TurnedAway {
+    /// Publications refused because their connection publishes faster than it may.
+    pub publishes_too_fast: u64,
+    /// HTTP requests refused for the same reason.
+    pub requests_too_fast: u64,
+    /// Connections closed because their client pinged faster than it may.
+    pub ping_floods: u64,
+    /// Connections closed because too much of what they sent was refused.
+    pub error_floods: u64,
+    /// Filters refused because their session holds as many as it may.
+    pub filters_too_many: u64,
+    /// Requests of trusted proxies that did not say whose they are.
+    pub clients_unknown: u64,
+    /// Clients behind trusted proxies refused because their address has as much as it may.
+    pub clients_refused: u64,
+    /// Histories and long polls refused for want of memory.
+    pub histories_without_memory: u64,
+    /// Subscriptions and sessions refused for want of memory.
+    pub subscriptions_without_memory: u64,
+    /// Publications refused for want of memory.
+    pub publishes_without_memory: u64,
+}
+
+impl std::ops::AddAssign for TurnedAway {
+    fn add_assign(&mut self, other: TurnedAway) {
+        self.publishes_too_fast += other.publishes_too_fast;
+        self.requests_too_fast += other.requests_too_fast;
+        self.ping_floods += other.ping_floods;
+        self.error_floods += other.error_floods;
+        self.filters_too_many += other.filters_too_many;
+        self.clients_unknown += other.clients_unknown;
+        self.clients_refused += other.clients_refused;
+        self.histories_without_memory += other.histories_without_memory;
+        self.subscriptions_without_memory += other.subscriptions_without_memory;
+        self.publishes_without_memory += other.publishes_without_memory;
+    }
 }
 
 impl std::ops::AddAssign for EdgeStatistics {
@@ -119,7 +159,6 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.renewals += other.renewals;
         self.tokens_expired += other.tokens_expired;
         self.revoked += other.revoked;
-        self.rate_limited += other.rate_limited;
         self.http_requests += other.http_requests;
         self.http_errors += other.http_errors;
         self.protocol_errors += other.protocol_errors;
@@ -151,5 +190,6 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.incompressible += other.incompressible;
         self.inflated += other.inflated;
         self.inflate_too_large += other.inflate_too_large;
+        self.turned_away += other.turned_away;
     }
 }

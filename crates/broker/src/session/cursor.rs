@@ -304,7 +304,7 @@ fn read_number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::filters::FilterTrie;
-    use crate::settings::{Durability, Limits, LogSettings};
+    use crate::settings::{AddressSettings, Durability, Limits, LogSettings};
 
     fn settings(partitions: &[u32]) -> Settings {
         let mut first = 0;
@@ -333,6 +333,7 @@ mod tests {
             rule_filters: FilterTrie::default(),
             tickets: crate::settings::TicketSettings::default(),
             limits: Limits::default(),
+            addresses: AddressSettings::default(),
             node_name: String::new(),
             compression: None,
             allowed_origins: Vec::new(),

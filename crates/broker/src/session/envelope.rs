@@ -123,6 +123,13 @@ pub(super) struct Message {
     pub once: Once,
 }
 
+impl Message {
+    /// Payload bytes of its publications together.
+    pub fn all_bytes(&self) -> usize {
+        self.payload.len() * self.topics.len()
+    }
+}
+
 /// The messages of an envelope, and whether it is one message to one topic.
 ///
 /// `all` is what the request's headers say of every message: its key stands for the first one, and with the message's

@@ -48,7 +48,7 @@ impl Fault {
                 ErrorCode::Forbidden => "Bearer error=\"insufficient_scope\"",
                 _ => "",
             },
-            retry_after_s: u64::from(code.http_status() == 503),
+            retry_after_s: u64::from(matches!(code.http_status(), 429 | 503)),
         }
     }
 

@@ -8,7 +8,7 @@ use super::json;
 use super::poll::Poll;
 use super::publish::{Intent, MAX_TAGS_BYTES};
 use super::route::{self, Route};
-use crate::edge::{Deadline, Edge, NONE, Progress, Protocol, flag};
+use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag};
 use crate::entitlement::Action;
 use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
 use crate::position::Position;
@@ -101,6 +101,9 @@ impl Edge {
                 return Progress::Stop;
             }
         };
+        if !self.settle_client(index, &request) {
+            return Progress::Stop;
+        }
         let entry = match self.settings.entitlement {
             None => Entry::Open,
             Some(_) => self.entitle_request(index, &request),
@@ -134,6 +137,7 @@ impl Edge {
         refused: Option<Fault>,
         answer: &mut Answer,
     ) -> Result<(), Fault> {
+        self.take_request(index)?;
         let origin_is_allowed = self.check_origin(request, answer);
         let target = Target::parse(request.target).map_err(route::bad_target)?;
         let route = Route::of(&target)?;
@@ -153,6 +157,9 @@ impl Edge {
             || request.method == "GET" && accepts(request, EVENT_STREAM_MEDIA_TYPE);
         if self.draining && is_lasting {
             return Err(ErrorCode::ShuttingDown.into());
+        }
+        if is_lasting {
+            self.refuse_from(Pressure::Newcomers)?;
         }
         match (route, request.method) {
             (Route::Native, _) => self.upgrade(index, request, Protocol::NativeStart, answer),
@@ -249,6 +256,7 @@ impl Edge {
         intent: Intent,
         answer: &Answer,
     ) -> Result<(), Fault> {
+        self.refuse_from(Pressure::Publications)?;
         // Room for the envelope and its escapes around the largest message.
         let limit = match intent {
             Intent::Envelope(_) => u64::from(self.settings.limits.frame_bytes_max).max(64 << 10),
@@ -339,6 +347,7 @@ impl Edge {
         topic: String,
         answer: &Answer,
     ) -> Result<(), Fault> {
+        self.refuse_from(Pressure::Recoveries)?;
         let limit = route::number(target, "limit")?
             .unwrap_or(HISTORY_LIMIT)
             .min(self.settings.limits.page_records_max);
@@ -470,7 +479,7 @@ impl Edge {
     pub(super) fn answer_fault(&mut self, index: u32, answer: &Answer, fault: &Fault) {
         self.statistics.http_errors += 1;
         let status = fault.code.http_status();
-        let keep_alive = answer.keep_alive && !self.draining;
+        let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.draining;
         let mut out = Vec::with_capacity(512);
         let mut writer = begin_answer(&mut out, status, answer, keep_alive);
         if fault.retry_after_s > 0 {
@@ -527,6 +536,12 @@ impl Edge {
     pub(crate) fn close_idle(&mut self, index: u32) {
         self.close(index);
     }
+}
+
+/// A client behind a proxy is not served. Its request has not been consumed, and nothing more is read.
+pub(crate) fn refuse_client(edge: &mut Edge, index: u32, code: ErrorCode) {
+    edge.statistics.turned_away.clients_refused += 1;
+    edge.answer_fault(index, &Answer::default(), &code.into());
 }
 
 /// Records of a page without `limit`.

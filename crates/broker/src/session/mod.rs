@@ -24,6 +24,7 @@ pub(crate) mod ticket;
 mod websocket;
 
 pub(crate) use credential::Credential;
+pub(crate) use http::refuse_client;
 
 use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Reply};

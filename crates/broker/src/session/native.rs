@@ -1,7 +1,7 @@
 //! The native protocol (`spec/protocol.md`): frames to commands, deliveries to frames.
 
 use crate::edge::{
-    Edge, Grant, LeftOut, Protocol, Refusal, Wish, append_attributes, flag, retained,
+    Edge, Grant, LeftOut, Pressure, Protocol, Refusal, Wish, append_attributes, flag, retained,
 };
 use crate::entitlement::Action;
 use crate::mail::{
@@ -77,7 +77,11 @@ impl Edge {
                     self.add_replay_credit(subscription, credit.messages);
                 }
             }
-            ClientFrame::Ping(token) => self.send_native(index, &ServerFrame::Pong(token)),
+            ClientFrame::Ping(token) => {
+                if self.take_ping(index) {
+                    self.send_native(index, &ServerFrame::Pong(token));
+                }
+            }
             ClientFrame::Pong(_) => {}
             ClientFrame::Ticket(request) => self.want_ticket(index, request),
             ClientFrame::Renew(renew) => self.native_renew(index, renew.request, renew.token),
@@ -138,6 +142,9 @@ impl Edge {
         request: Result<native::SubscribeRequest<'_>, ItemError>,
     ) {
         let reference = Reference::Subscription(client);
+        if let Err(code) = self.refuse_from(Pressure::Newcomers) {
+            return self.native_refuse(index, reference, code);
+        }
         let limit = self.subscriptions_max(index);
         let request = match request {
             Ok(request) => request,
@@ -236,9 +243,12 @@ impl Edge {
         if !self.may_publish(partition) {
             return self.native_refuse(index, reference, ErrorCode::LogUnavailable);
         }
-        if let Err((rate, _)) = self.take_rate(index, 1) {
+        if let Err(code) = self.refuse_from(Pressure::Publications) {
+            return self.native_refuse(index, reference, code);
+        }
+        if let Err(too_fast) = self.take_publish(index, 1, publish.payload.len() as u64) {
             let frame = ErrorFrame {
-                limit: Some(u64::from(rate)),
+                limit: Some(too_fast.limit),
                 ..ErrorFrame::new(reference, ErrorCode::RateLimited)
             };
             return self.send_native(index, &ServerFrame::Error(frame));
@@ -291,6 +301,9 @@ impl Edge {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
         };
         if let Err(code) = self.permit(index, Action::History, topic.into()) {
+            return self.native_refuse(index, reference, code);
+        }
+        if let Err(code) = self.refuse_from(Pressure::Recoveries) {
             return self.native_refuse(index, reference, code);
         }
         let (rule, partition) = self.settings.locate(history.topic);
@@ -579,6 +592,9 @@ impl Edge {
             self.send_private(index, &bytes[start..]);
         }
         self.scratch = bytes;
+        if let ServerFrame::Error(error) = frame {
+            self.count_error(index, error);
+        }
     }
 
     /// The same for what settles a plain subscription (`Edge::send_mark`).

@@ -126,7 +126,8 @@ impl Edge {
                 }
             }
         }
-        self.take_request_rate(index, count as u32)?;
+        let bytes: usize = messages.iter().map(Message::all_bytes).sum();
+        self.take_request_rate(index, count as u64, bytes as u64)?;
         let key = self.slots.key(index);
         // Clients pool their connections, so that a request counts as one that has just begun.
         let connection = self.request_stamp();
@@ -186,13 +187,16 @@ impl Edge {
         Ok(())
     }
 
-    fn take_request_rate(&mut self, index: u32, messages: u32) -> Result<(), Fault> {
-        self.take_rate(index, messages)
-            .map_err(|(rate, after_ms)| Fault {
-                retry_after_s: after_ms.div_ceil(1_000),
+    fn take_request_rate(&mut self, index: u32, messages: u64, bytes: u64) -> Result<(), Fault> {
+        self.take_publish(index, messages, bytes)
+            .map_err(|too_fast| Fault {
+                retry_after_s: too_fast.after_ms.div_ceil(1_000),
                 ..Fault::new(
                     ErrorCode::RateLimited,
-                    format!("at most {rate} messages a second"),
+                    format!(
+                        "a connection publishes at most {} in a second",
+                        too_fast.limit
+                    ),
                 )
             })
     }

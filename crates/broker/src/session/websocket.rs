@@ -69,7 +69,11 @@ impl Edge {
         match event {
             // What is compressed comes here once it is inflated.
             Event::Fragment | Event::Pong(_) | Event::Compressed(..) => {}
-            Event::Ping(payload) => self.send_frame(index, Opcode::Pong, payload),
+            Event::Ping(payload) => {
+                if self.take_ping(index) {
+                    self.send_frame(index, Opcode::Pong, payload);
+                }
+            }
             Event::Text(text) if is_echo => self.echo(index, Opcode::Text, text.as_bytes()),
             Event::Binary(bytes) if is_echo => self.echo(index, Opcode::Binary, bytes),
             Event::Text(_) => {

@@ -3,7 +3,8 @@
 use broker::filters::FilterTrie;
 use broker::now::Now;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, TicketSettings,
+    AddressSettings, Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings,
+    Settings, TicketSettings,
 };
 use std::sync::Arc;
 
@@ -88,6 +89,7 @@ impl Setup {
             }],
             rule_filters: FilterTrie::default(),
             limits: self.limits.clone(),
+            addresses: AddressSettings::default(),
             node_name: "test".into(),
             compression: None,
             allowed_origins: Vec::new(),

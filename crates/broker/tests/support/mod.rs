@@ -31,6 +31,8 @@
 //! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
 //! | `reads fail`, `reads go` | homes answer pages as if their disk could not be read |
 //! | `disks go` | what was sent to disks gets there; until then they hang |
+//! | `pressure 2` | how short of memory the process is, 0 to 3 |
+//! | `shell refuses 192.0.2.7` | clients behind proxies that are not let in |
 //! | `restart [2 1]` | another node in place of this one, with these keys for tickets |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |
@@ -43,7 +45,8 @@ mod world;
 
 use broker::filters::FilterTrie;
 use broker::settings::{
-    Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketSettings,
+    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
+    TicketSettings,
 };
 use std::fmt::Write;
 
@@ -127,6 +130,7 @@ pub fn settings() -> Settings {
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
+        addresses: AddressSettings::default(),
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),

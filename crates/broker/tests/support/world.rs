@@ -4,7 +4,7 @@ use super::client::Client;
 use super::judge::FakeJudge;
 use super::request;
 use broker::disk::{DiskLetter, DiskRequest};
-use broker::edge::{Edge, EdgeStatistics, Written};
+use broker::edge::{Edge, EdgeStatistics, Pressure, Written};
 use broker::entitlement::{Judge, Question};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Code, Letter, Request};
@@ -12,6 +12,7 @@ use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use stdx::key::Key;
 
@@ -56,6 +57,8 @@ pub struct World<'a> {
     reads_fail: bool,
     judge: FakeJudge,
     judge_stopped: bool,
+    /// Clients behind proxies that the shell does not let in.
+    refused_clients: Vec<IpAddr>,
 }
 
 /// The threads of a node that begins.
@@ -98,6 +101,7 @@ impl<'a> World<'a> {
             reads_fail: false,
             judge: FakeJudge::default(),
             judge_stopped: false,
+            refused_clients: Vec::new(),
         }
     }
 
@@ -170,6 +174,15 @@ impl<'a> World<'a> {
                 }
             }
             ["restart", ref keys @ ..] => self.restart(keys),
+            ["pressure", level] => {
+                let pressure = Pressure::of(level.parse().unwrap());
+                for shard in &mut self.shards {
+                    shard.edge.set_pressure(pressure);
+                }
+            }
+            ["shell", "refuses", ref clients @ ..] => {
+                self.refused_clients = clients.iter().map(|text| text.parse().unwrap()).collect();
+            }
             ["large", "reads"] => {}
             ["count", ref names @ ..] => said.push(self.count(names)),
             _ => panic!("no such command: {line}"),
@@ -226,7 +239,6 @@ impl<'a> World<'a> {
                 "renewals" => sum.renewals,
                 "expired" => sum.tokens_expired,
                 "revoked" => sum.revoked,
-                "rate-limited" => sum.rate_limited,
                 "tickets-refused" => sum.tickets_refused,
                 "conflated" => sum.conflated,
                 "dropped" => sum.dropped,
@@ -240,6 +252,16 @@ impl<'a> World<'a> {
                 "handshake-timeouts" => sum.handshake_timeouts,
                 "ping-timeouts" => sum.ping_timeouts,
                 "pings" => sum.pings,
+                "publishes-too-fast" => sum.turned_away.publishes_too_fast,
+                "requests-too-fast" => sum.turned_away.requests_too_fast,
+                "ping-floods" => sum.turned_away.ping_floods,
+                "error-floods" => sum.turned_away.error_floods,
+                "filters-too-many" => sum.turned_away.filters_too_many,
+                "clients-unknown" => sum.turned_away.clients_unknown,
+                "clients-refused" => sum.turned_away.clients_refused,
+                "histories-shed" => sum.turned_away.histories_without_memory,
+                "subscriptions-shed" => sum.turned_away.subscriptions_without_memory,
+                "publishes-shed" => sum.turned_away.publishes_without_memory,
                 "topics" => homes.topics,
                 "indexes" => homes.indexes,
                 "published" => homes.published,
@@ -301,7 +323,7 @@ impl<'a> World<'a> {
                 generation: 0,
             }
         });
-        shard.edge.accepted(key);
+        shard.edge.accepted(key, [127, 0, 0, 1].into());
         shard.ready.push_back(key);
         let before = self.clients.get_mut(name);
         let mut client = Client::default();
@@ -439,6 +461,14 @@ impl<'a> World<'a> {
                 break;
             }
             is_busy = true;
+        }
+        for (key, client) in std::mem::take(&mut self.shards[at].edge.out.clients) {
+            is_busy = true;
+            let edge = &mut self.shards[at].edge;
+            match self.refused_clients.contains(&client) {
+                true => edge.client_refused(key, Code::TooManyConnections),
+                false => edge.client_admitted(key, client),
+            }
         }
         for (key, at_once) in std::mem::take(&mut self.shards[at].edge.out.closes) {
             self.closed(at, key, at_once);

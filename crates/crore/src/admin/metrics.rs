@@ -301,11 +301,6 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         edge.revoked,
     );
     exposition.counter(
-        "crore_publishes_rate_limited_total",
-        "Publish requests refused because their client publishes too fast.",
-        edge.rate_limited,
-    );
-    exposition.counter(
         "crore_subscriptions_conflated_total",
         "Times that a slow subscription was brought to its newest message, past others.",
         edge.conflated,

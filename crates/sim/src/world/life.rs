@@ -84,6 +84,8 @@ impl World {
                 memory: Box::new(memory),
                 hash_seed: (seed, !seed),
                 judge: Some(self.judge.clone()),
+                door: None,
+                pressure: std::sync::Arc::default(),
             };
             self.reactors.push(Reactor::new(parts));
             self.revocations.push(0);

@@ -104,6 +104,8 @@ pub enum ErrorCode {
     CursorTooLarge = 310,
     /// The session's subscriptions do not fit into a resume ticket.
     TicketTooLarge = 311,
+    /// The session holds filters_per_session_max subscriptions to filters.
+    TooManyFilters = 312,
     /// The node holds connections_max connections.
     ConnectionsFull = 320,
     /// The node has no file descriptor left.
@@ -124,6 +126,8 @@ pub enum ErrorCode {
     MemoryFull = 328,
     /// Too many requests in too short a time.
     RateLimited = 329,
+    /// The address or the user has as many connections as it may.
+    TooManyConnections = 330,
     /// The position can no longer be replayed from.
     PositionUnavailable = 400,
     /// The log's epoch is not the expected one.
@@ -150,7 +154,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, by number.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 73] = [
         Self::MalformedFrame,
         Self::MalformedTopic,
         Self::MalformedFilter,
@@ -201,6 +205,7 @@ impl ErrorCode {
         Self::FilterTooWide,
         Self::CursorTooLarge,
         Self::TicketTooLarge,
+        Self::TooManyFilters,
         Self::ConnectionsFull,
         Self::DescriptorsFull,
         Self::TopicsFull,
@@ -211,6 +216,7 @@ impl ErrorCode {
         Self::VariantsFull,
         Self::MemoryFull,
         Self::RateLimited,
+        Self::TooManyConnections,
         Self::PositionUnavailable,
         Self::EpochMismatch,
         Self::OutOfOrder,
@@ -284,6 +290,7 @@ impl ErrorCode {
             309 => Self::FilterTooWide,
             310 => Self::CursorTooLarge,
             311 => Self::TicketTooLarge,
+            312 => Self::TooManyFilters,
             320 => Self::ConnectionsFull,
             321 => Self::DescriptorsFull,
             322 => Self::TopicsFull,
@@ -294,6 +301,7 @@ impl ErrorCode {
             327 => Self::VariantsFull,
             328 => Self::MemoryFull,
             329 => Self::RateLimited,
+            330 => Self::TooManyConnections,
             400 => Self::PositionUnavailable,
             401 => Self::EpochMismatch,
             402 => Self::OutOfOrder,
@@ -363,6 +371,7 @@ impl ErrorCode {
             Self::FilterTooWide => "filter_too_wide",
             Self::CursorTooLarge => "cursor_too_large",
             Self::TicketTooLarge => "ticket_too_large",
+            Self::TooManyFilters => "too_many_filters",
             Self::ConnectionsFull => "connections_full",
             Self::DescriptorsFull => "descriptors_full",
             Self::TopicsFull => "topics_full",
@@ -373,6 +382,7 @@ impl ErrorCode {
             Self::VariantsFull => "variants_full",
             Self::MemoryFull => "memory_full",
             Self::RateLimited => "rate_limited",
+            Self::TooManyConnections => "too_many_connections",
             Self::PositionUnavailable => "position_unavailable",
             Self::EpochMismatch => "epoch_mismatch",
             Self::OutOfOrder => "out_of_order",
@@ -441,6 +451,7 @@ impl ErrorCode {
             Self::FilterTooWide => "the filter covers too much for this request",
             Self::CursorTooLarge => "the cursor exceeds its size limit",
             Self::TicketTooLarge => "the session's subscriptions do not fit into a resume ticket",
+            Self::TooManyFilters => "the session holds filters_per_session_max subscriptions to filters",
             Self::ConnectionsFull => "the node holds connections_max connections",
             Self::DescriptorsFull => "the node has no file descriptor left",
             Self::TopicsFull => "the node holds topics_max topics",
@@ -451,6 +462,7 @@ impl ErrorCode {
             Self::VariantsFull => "the topic holds variants_per_topic_max variants",
             Self::MemoryFull => "the node has no memory left for this",
             Self::RateLimited => "too many requests in too short a time",
+            Self::TooManyConnections => "the address or the user has as many connections as it may",
             Self::PositionUnavailable => "the position can no longer be replayed from",
             Self::EpochMismatch => "the log's epoch is not the expected one",
             Self::OutOfOrder => "the producer's sequence lies below its window",
@@ -524,7 +536,9 @@ impl ErrorCode {
             Self::UriTooLong => 414,
             Self::TooManySubscriptions
             | Self::TooManyRequestsInFlight
-            | Self::RateLimited => 429,
+            | Self::TooManyFilters
+            | Self::RateLimited
+            | Self::TooManyConnections => 429,
             Self::ConnectionsFull
             | Self::DescriptorsFull
             | Self::TopicsFull
@@ -602,6 +616,7 @@ impl ErrorCode {
             | Self::ProducerFenced => false,
             Self::TicketRefused
             | Self::TooManyRequestsInFlight
+            | Self::TooManyFilters
             | Self::ConnectionsFull
             | Self::DescriptorsFull
             | Self::TopicsFull
@@ -612,6 +627,7 @@ impl ErrorCode {
             | Self::VariantsFull
             | Self::MemoryFull
             | Self::RateLimited
+            | Self::TooManyConnections
             | Self::Internal
             | Self::NotReady
             | Self::Overloaded

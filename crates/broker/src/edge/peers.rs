@@ -1,0 +1,102 @@
+//! Where connections come from, on nodes that want to know: the peer's own address, and that of the client whom a trusted
+//! proxy speaks for.
+//!
+//! Place on the path: step 3, before a request is looked at. A connection counts for its client's address; when a proxy's
+//! connection brings a request of another client, the shell is asked first ([`super::Outputs::clients`]) and the connection
+//! waits for its answer. Invariant: a node that needs no addresses keeps none.
+
+use super::Edge;
+use super::slots::flag;
+use crate::session::refuse_client;
+use std::net::IpAddr;
+use stdx::key::Key;
+use stdx::networks::{address_of, number_of};
+use stdx::pages::Pages;
+use wire::http::Request;
+use wire::http::forwarded::{UnknownClient, forwarded_client};
+use wire::native::ErrorCode;
+
+/// Addresses to a page.
+const PAGE: usize = 256;
+
+/// Addresses by the connections' indexes.
+#[derive(Default)]
+pub(super) struct Peers {
+    own: Pages<u128, PAGE>,
+    /// Only where there are trusted proxies.
+    clients: Pages<u128, PAGE>,
+}
+
+impl Peers {
+    pub fn memory_bytes(&self) -> usize {
+        self.own.memory_bytes() + self.clients.memory_bytes()
+    }
+}
+
+impl Edge {
+    pub(super) fn note_peer(&mut self, index: u32, peer: IpAddr) {
+        let addresses = &self.settings.addresses;
+        if addresses.are_kept() {
+            self.peers.own.grow_to(index, || 0);
+            self.peers.own[index] = number_of(peer);
+        }
+        if !addresses.trusted_proxies.is_empty() {
+            self.peers.clients.grow_to(index, || 0);
+            self.peers.clients[index] = number_of(peer);
+        }
+    }
+
+    /// Where the client is, whom the connection speaks for: the peer, or who is behind it. None where addresses are not kept
+    /// (`AddressSettings`).
+    pub fn client_address(&self, index: u32) -> Option<IpAddr> {
+        let peers = &self.peers;
+        let number = peers.clients.get(index).or_else(|| peers.own.get(index))?;
+        Some(address_of(*number))
+    }
+
+    /// Finds out whose request this is. False: the shell has to be asked, and the request waits, not consumed.
+    pub(crate) fn settle_client(&mut self, index: u32, request: &Request<'_>) -> bool {
+        let addresses = &self.settings.addresses;
+        let trusted = &addresses.trusted_proxies;
+        if trusted.is_empty() {
+            return true;
+        }
+        let own = address_of(self.peers.own[index]);
+        if !trusted.contains(own) {
+            return true;
+        }
+        let told = forwarded_client(&request.fields, addresses.field, |address| {
+            trusted.contains(address)
+        });
+        let client = match told {
+            Ok(client) => client.unwrap_or(own),
+            Err(UnknownClient) => own,
+        };
+        let number = number_of(client);
+        if number != self.peers.clients[index] {
+            if addresses.are_counted {
+                self.slots[index].set(flag::PAUSED);
+                self.out.clients.push((self.slots.key(index), client));
+                return false;
+            }
+            self.peers.clients[index] = number;
+        }
+        self.statistics.turned_away.clients_unknown += u64::from(told.is_err());
+        true
+    }
+
+    /// The shell's answer: the connection counts for this client now.
+    pub fn client_admitted(&mut self, key: Key, client: IpAddr) {
+        if self.slots.get(key).is_some() {
+            self.peers.clients[key.index] = number_of(client);
+            self.resume(key.index);
+        }
+    }
+
+    /// The shell's answer: the client has no room left, and is told so. The connection is closed.
+    pub fn client_refused(&mut self, key: Key, code: ErrorCode) {
+        if self.slots.get(key).is_some() {
+            refuse_client(self, key.index, code);
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Who may connect: counts of connections and rates of connects, by address prefix, by listener and by user, over all I/O threads.
+//!
+//! Place: asked by the doors of the I/O threads ([`crate::door`]) when a connection comes and when it has gone, never on a
+//! message's path. Locks are held for a look at one entry, and none within another.
+//!
+//! Invariants: an IPv4 address counts by itself, IPv6 by its first 64 bits and, with [`NETWORK_SHARE`] times as much, by its
+//! first 48: who has a whole network has no more of it. Entries that connections belong to are as many as these; of others at
+//! most [`IDLE_MAX`] in each part are kept for their rates, and the one that has been idle longest goes first.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use stdx::networks::{Networks, number_of};
+use stdx::rate::{Allowance, Bucket};
+use stdx::slab::Slab;
+use wire::native::ErrorCode;
+
+/// How much more a network of 48 bits may have than one of 64.
+const NETWORK_SHARE: u64 = 16;
+/// Entries without connections in each part.
+const IDLE_MAX: usize = 1_024;
+/// Parts with a lock each; a power of two.
+const PARTS_COUNT: usize = 64;
+/// Bits of a pass that name the entry's place in its part.
+const PLACE_BITS: u32 = 32 - PARTS_COUNT.trailing_zeros();
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// Which of the two kinds of listeners a connection has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entrance {
+    /// Without TLS.
+    Plain,
+    /// With TLS.
+    Tls,
+}
+
+/// Limits of all listeners of a kind together. `None`: none.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EntranceLimits {
+    /// Connections at a time.
+    pub connections_max: Option<u32>,
+    /// Connects in a second, and as many at once.
+    pub connect_rate_max: Option<u32>,
+}
+
+/// What is allowed. `None`: as much as there is room for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct AdmissionOptions {
+    /// Connections of one address at a time.
+    pub connections_per_address_max: Option<u32>,
+    /// Connects of one address in a second, and as many at once.
+    pub connect_rate_per_address_max: Option<u32>,
+    /// Addresses that the two limits are not for: proxies and networks behind one address.
+    pub exempt: Networks,
+    /// Lasting connections of one user.
+    pub connections_per_user_max: Option<u32>,
+    /// Of listeners without TLS.
+    pub plain: EntranceLimits,
+    /// Of listeners with TLS.
+    pub tls: EntranceLimits,
+}
+
+impl AdmissionOptions {
+    /// Whether nothing is asked when a connection comes.
+    pub fn is_off(&self) -> bool {
+        let has_limit = |limits: &EntranceLimits| *limits != EntranceLimits::default();
+        !(self.counts_addresses() || has_limit(&self.plain) || has_limit(&self.tls))
+    }
+
+    /// Whether addresses matter.
+    pub fn counts_addresses(&self) -> bool {
+        self.connections_per_address_max.is_some() || self.connect_rate_per_address_max.is_some()
+    }
+}
+
+/// Why somebody is not let in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// `connections_full`, `too_many_connections` or `rate_limited`.
+    pub code: ErrorCode,
+    /// Whose limit it is, for a counter.
+    pub limit: Limit,
+    /// When it is worth trying again.
+    pub retry_after_s: u32,
+}
+
+/// A limit of this table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Limit {
+    EntranceConnections,
+    EntranceRate,
+    AddressConnections,
+    AddressRate,
+}
+
+/// What the table has refused, and how much is in it; those of several tables can be added.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AdmissionStatistics {
+    /// Connections refused because their listeners have as many as they may.
+    pub entrance_connections: u64,
+    /// Because these take connections no faster.
+    pub entrance_rate: u64,
+    /// Because their address has as many as it may.
+    pub address_connections: u64,
+    /// Because their address connects faster than it may.
+    pub address_rate: u64,
+    /// Sessions refused because their user has as many as it may.
+    pub user_connections: u64,
+    /// Prefixes remembered now.
+    pub addresses: u64,
+    /// Users with sessions now.
+    pub users: u64,
+}
+
+/// Leave to be here, to be given back. Small, because there is one for each connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pass(u32);
+
+impl Pass {
+    /// Of a connection whose address does not count.
+    pub const FREE: Pass = Pass(NONE);
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn of(number: u32) -> Pass {
+        Pass(number)
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Admission {
+    options: AdmissionOptions,
+    hasher: RandomState,
+    parts: Box<[Mutex<Part>]>,
+    users: Box<[Mutex<HashMap<Box<str>, u32>>]>,
+    entrances: [Mutex<EntranceState>; 2],
+    refused: [AtomicU64; 5],
+}
+
+#[derive(Debug, Default)]
+struct EntranceState {
+    connections: u32,
+    bucket: Bucket,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    entries: Slab<Entry>,
+    places: HashMap<u128, u32>,
+    /// Entries without connections, the longest idle first, with what their bucket was then; some have connections again.
+    idle: VecDeque<(u32, u128, Bucket)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: u128,
+    connections: u32,
+    /// The pass of the network around it, whose connections these are, too.
+    network: u32,
+    bucket: Bucket,
+}
+
+impl Admission {
+    /// An empty table.
+    pub fn new(options: AdmissionOptions) -> Admission {
+        Admission {
+            options,
+            hasher: RandomState::new(),
+            parts: (0..PARTS_COUNT).map(|_| Mutex::default()).collect(),
+            users: (0..PARTS_COUNT).map(|_| Mutex::default()).collect(),
+            entrances: [Mutex::default(), Mutex::default()],
+            refused: [const { AtomicU64::new(0) }; 5],
+        }
+    }
+
+    /// What is allowed.
+    pub fn options(&self) -> &AdmissionOptions {
+        &self.options
+    }
+
+    /// A connection has come. `now_ms` is the monotonic clock that all threads share.
+    ///
+    /// # Errors
+    /// It is to be refused, and has not been counted.
+    pub fn enter(&self, entrance: Entrance, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
+        self.enter_entrance(entrance, now_ms)?;
+        let pass = self.enter_address(address, now_ms);
+        if pass.is_err() {
+            self.leave_entrance(entrance);
+        }
+        pass
+    }
+
+    /// A connection has gone.
+    pub fn leave(&self, entrance: Entrance, pass: Pass, now_ms: u64) {
+        self.leave_entrance(entrance);
+        self.leave_address(pass, now_ms);
+    }
+
+    /// A proxy's connection turns out to be of another client: it counts for that one from now on.
+    ///
+    /// # Errors
+    /// It is to be refused, and counts for nobody any more.
+    pub fn change(&self, pass: Pass, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
+        self.leave_address(pass, now_ms);
+        self.enter_address(address, now_ms)
+    }
+
+    /// A session of a user begins. `own_max` is what the user's own entitlement allows. False: there are as many as there may be.
+    pub fn enter_user(&self, subject: &str, own_max: Option<u32>) -> bool {
+        let node_max = self.options.connections_per_user_max;
+        let sessions_max = [node_max, own_max].into_iter().flatten().min();
+        let mut users = self.users(subject);
+        let sessions = users.get(subject).copied().unwrap_or(0);
+        if sessions_max.is_some_and(|sessions_max| sessions >= sessions_max) {
+            self.count(4);
+            return false;
+        }
+        match users.get_mut(subject) {
+            Some(sessions) => *sessions += 1,
+            None => {
+                users.insert(subject.into(), 1);
+            }
+        }
+        true
+    }
+
+    /// Such a session has ended.
+    pub fn leave_user(&self, subject: &str) {
+        let mut users = self.users(subject);
+        match users.get_mut(subject) {
+            Some(sessions) if *sessions > 1 => *sessions -= 1,
+            _ => {
+                users.remove(subject);
+                // What a storm needed goes back.
+                if users.capacity() > 4 * users.len() + 64 {
+                    users.shrink_to_fit();
+                }
+            }
+        }
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> AdmissionStatistics {
+        let refused = |place: usize| self.refused[place].load(Ordering::Relaxed);
+        let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>() as u64;
+        AdmissionStatistics {
+            entrance_connections: refused(0),
+            entrance_rate: refused(1),
+            address_connections: refused(2),
+            address_rate: refused(3),
+            user_connections: refused(4),
+            addresses: sum(&mut self.parts.iter().map(|part| lock(part).places.len())),
+            users: sum(&mut self.users.iter().map(|users| lock(users).len())),
+        }
+    }
+
+    fn count(&self, place: usize) {
+        self.refused[place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn refuse(&self, limit: Limit, retry_after_ms: u64) -> Refused {
+        let (place, code) = match limit {
+            Limit::EntranceConnections => (0, ErrorCode::ConnectionsFull),
+            Limit::EntranceRate => (1, ErrorCode::RateLimited),
+            Limit::AddressConnections => (2, ErrorCode::TooManyConnections),
+            Limit::AddressRate => (3, ErrorCode::RateLimited),
+        };
+        self.count(place);
+        Refused {
+            code,
+            limit,
+            retry_after_s: retry_after_ms.div_ceil(1_000).clamp(1, 3_600) as u32,
+        }
+    }
+
+    fn users(&self, subject: &str) -> MutexGuard<'_, HashMap<Box<str>, u32>> {
+        let part = self.hasher.hash_one(subject) as usize % PARTS_COUNT;
+        lock(&self.users[part])
+    }
+
+    fn enter_entrance(&self, entrance: Entrance, now_ms: u64) -> Result<(), Refused> {
+        let limits = self.limits(entrance);
+        if *limits == EntranceLimits::default() {
+            return Ok(());
+        }
+        let mut state = lock(&self.entrances[entrance as usize]);
+        if limits
+            .connections_max
+            .is_some_and(|connections_max| state.connections >= connections_max)
+        {
+            return Err(self.refuse(Limit::EntranceConnections, RETRY_FULL_MS));
+        }
+        if let Some(rate_max) = limits.connect_rate_max {
+            let allowance = Allowance::per_second(rate_max.into());
+            let taken = state.bucket.take(allowance, now_ms, 1);
+            taken.map_err(|wait_ms| self.refuse(Limit::EntranceRate, wait_ms))?;
+        }
+        state.connections += 1;
+        Ok(())
+    }
+
+    fn leave_entrance(&self, entrance: Entrance) {
+        if *self.limits(entrance) != EntranceLimits::default() {
+            let mut state = lock(&self.entrances[entrance as usize]);
+            state.connections = state.connections.saturating_sub(1);
+        }
+    }
+
+    fn limits(&self, entrance: Entrance) -> &EntranceLimits {
+        match entrance {
+            Entrance::Plain => &self.options.plain,
+            Entrance::Tls => &self.options.tls,
+        }
+    }
+
+    fn enter_address(&self, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
+        let address = address.to_canonical();
+        if !self.options.counts_addresses() || self.options.exempt.contains(address) {
+            return Ok(Pass::FREE);
+        }
+        let number = number_of(address);
+        if address.is_ipv4() {
+            return self.enter_prefix(number, 1, NONE, now_ms);
+        }
+        // The low bits tell prefixes of the two lengths apart.
+        let wide = number >> 80 << 80 | 48;
+        let Pass(network) = self.enter_prefix(wide, NETWORK_SHARE, NONE, now_ms)?;
+        let narrow = number >> 64 << 64 | 64;
+        let pass = self.enter_prefix(narrow, 1, network, now_ms);
+        if pass.is_err() {
+            self.leave_address(Pass(network), now_ms);
+        }
+        pass
+    }
+
+    fn enter_prefix(
+        &self,
+        key: u128,
+        share: u64,
+        network: u32,
+        now_ms: u64,
+    ) -> Result<Pass, Refused> {
+        let number = self.hasher.hash_one(key) as usize % PARTS_COUNT;
+        let mut part = lock(&self.parts[number]);
+        let place = part.place(key);
+        let entry = &mut part.entries[place];
+        let connections_max = self.options.connections_per_address_max;
+        let is_full = connections_max
+            .is_some_and(|max| u64::from(entry.connections) >= u64::from(max) * share);
+        let taken = match self.options.connect_rate_per_address_max {
+            Some(rate_max) if !is_full => {
+                let allowance = Allowance::per_second(u64::from(rate_max) * share);
+                entry.bucket.take(allowance, now_ms, 1)
+            }
+            _ => Ok(()),
+        };
+        if is_full {
+            return Err(self.refuse(Limit::AddressConnections, RETRY_FULL_MS));
+        }
+        // Who is refused has been here before: the entry waits among the idle ones or has connections.
+        taken.map_err(|wait_ms| self.refuse(Limit::AddressRate, wait_ms))?;
+        entry.connections += 1;
+        entry.network = network;
+        Ok(Pass((number as u32) << PLACE_BITS | place))
+    }
+
+    fn leave_address(&self, Pass(pass): Pass, now_ms: u64) {
+        let mut pass = pass;
+        while pass != NONE {
+            let mut part = lock(&self.parts[(pass >> PLACE_BITS) as usize]);
+            let place = pass & ((1 << PLACE_BITS) - 1);
+            let Some(entry) = part.entries.get_mut(place) else {
+                debug_assert!(false, "a pass is given back once");
+                return;
+            };
+            entry.connections -= 1;
+            pass = entry.network;
+            part.rest(place, now_ms);
+        }
+    }
+}
+
+/// What is told where connections would have to end first.
+const RETRY_FULL_MS: u64 = 5_000;
+
+impl Part {
+    /// The entry of a prefix, made if it is not there.
+    fn place(&mut self, key: u128) -> u32 {
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        let place = self.entries.insert(Entry {
+            key,
+            connections: 0,
+            network: NONE,
+            bucket: Bucket::default(),
+        });
+        self.places.insert(key, place);
+        place
+    }
+
+    /// Forgets an entry without connections whose rate tells nothing any more, or has it wait for that.
+    fn rest(&mut self, place: u32, now_ms: u64) {
+        let entry = &self.entries[place];
+        if entry.connections > 0 {
+            return;
+        }
+        let (key, bucket) = (entry.key, entry.bucket);
+        if bucket.is_full(now_ms) {
+            self.forget(place);
+        } else {
+            self.idle.push_back((place, key, bucket));
+        }
+        while let Some(&(place, key, bucket)) = self.idle.front() {
+            let is_over = bucket.is_full(now_ms);
+            if !is_over && self.idle.len() <= IDLE_MAX {
+                break;
+            }
+            self.idle.pop_front();
+            let entry = self.entries.get(place);
+            if entry.is_some_and(|entry| {
+                entry.key == key && entry.connections == 0 && entry.bucket == bucket
+            }) {
+                self.forget(place);
+            }
+        }
+    }
+
+    fn forget(&mut self, place: u32) {
+        if let Some(entry) = self.entries.remove(place) {
+            self.places.remove(&entry.key);
+            if self.places.capacity() > 4 * self.places.len() + 64 {
+                self.places.shrink_to_fit();
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

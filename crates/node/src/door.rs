@@ -1,0 +1,264 @@
+//! The door of one I/O thread: who comes in, how fast, and what those are told who do not.
+//!
+//! Place: between the network's `Accepted` and the edge; and where connections end. What all threads share is in
+//! [`crate::admission`]. A node without such limits has no door. Invariant: whoever was let in leaves once.
+
+use crate::admission::{Admission, Entrance, Pass, Refused};
+use broker::now::Now;
+use net::Conn;
+use std::net::IpAddr;
+use std::sync::Arc;
+use stdx::pages::Pages;
+use stdx::rate::{Allowance, Bucket};
+use wire::http::{Problem, ResponseWriter};
+use wire::native::ErrorCode;
+
+/// Passes to a page.
+const PAGE: usize = 1_024;
+/// Of a pass of a connection that came by TLS.
+const TLS: u64 = 1 << 32;
+/// Nobody is there.
+const NOBODY: u64 = u64::MAX;
+
+/// What a door is made of.
+#[derive(Clone, Debug)]
+pub struct DoorOptions {
+    /// The table of all threads; none where nothing of it is limited.
+    pub admission: Option<Arc<Admission>>,
+    /// Listeners from this number on speak TLS.
+    pub first_tls_listener: u8,
+    /// Connects in a second that this thread takes; those that come faster wait in the listeners' queues.
+    pub connect_rate_max: Option<u32>,
+}
+
+/// See the module's introduction.
+#[derive(Debug)]
+pub struct Door {
+    options: DoorOptions,
+    /// By the connection's index: its pass and the entrance, or [`NOBODY`].
+    passes: Pages<u64, PAGE>,
+    pace: Bucket,
+    /// Nobody is taken before this, in milliseconds of the monotonic clock.
+    closed_until_ms: Option<u64>,
+}
+
+/// What is to be done with the listeners.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Listeners {
+    /// As they are.
+    Keep,
+    /// Take nobody for now.
+    Pause,
+    /// Take connections again.
+    Resume,
+}
+
+impl Door {
+    /// A door through which nobody has come.
+    pub fn new(options: DoorOptions) -> Door {
+        Door {
+            options,
+            passes: Pages::new(),
+            pace: Bucket::default(),
+            closed_until_ms: None,
+        }
+    }
+
+    /// Somebody has come.
+    ///
+    /// # Errors
+    /// They are to be told so and sent away.
+    pub(crate) fn enter(
+        &mut self,
+        conn: Conn,
+        address: IpAddr,
+        listener: u8,
+        now: Now,
+    ) -> Result<(), Refused> {
+        if let Some(rate_max) = self.options.connect_rate_max {
+            let allowance = Allowance::per_second(rate_max.into());
+            self.pace.force(allowance, now.monotonic_ms, 1);
+        }
+        let Some(admission) = &self.options.admission else {
+            return Ok(());
+        };
+        let entrance = match listener >= self.options.first_tls_listener {
+            true => Entrance::Tls,
+            false => Entrance::Plain,
+        };
+        let pass = admission.enter(entrance, address, now.monotonic_ms)?;
+        self.passes.grow_to(conn.index, || NOBODY);
+        let tls = if entrance == Entrance::Tls { TLS } else { 0 };
+        self.passes[conn.index] = tls | u64::from(pass.number());
+        Ok(())
+    }
+
+    /// The connection has turned out to be of another client.
+    ///
+    /// # Errors
+    /// As for [`Door::enter`]; it counts for nobody then, and is to be ended.
+    pub(crate) fn change(&mut self, conn: Conn, address: IpAddr, now: Now) -> Result<(), Refused> {
+        let Some(admission) = &self.options.admission else {
+            return Ok(());
+        };
+        let Some(held) = self
+            .passes
+            .get_mut(conn.index)
+            .filter(|held| **held != NOBODY)
+        else {
+            return Ok(());
+        };
+        let changed = admission.change(Pass::of(*held as u32), address, now.monotonic_ms);
+        let pass = changed.unwrap_or(Pass::FREE);
+        *held = *held & TLS | u64::from(pass.number());
+        changed.map(|_| ())
+    }
+
+    /// The connection has ended. No effect if it was told before.
+    pub(crate) fn leave(&mut self, conn: Conn, now: Now) {
+        let (Some(admission), Some(held)) =
+            (&self.options.admission, self.passes.get_mut(conn.index))
+        else {
+            return;
+        };
+        let held = std::mem::replace(held, NOBODY);
+        if held != NOBODY {
+            let entrance = match held & TLS {
+                0 => Entrance::Plain,
+                _ => Entrance::Tls,
+            };
+            admission.leave(entrance, Pass::of(held as u32), now.monotonic_ms);
+        }
+    }
+
+    /// Once a turn, when all have come in that did.
+    pub(crate) fn listeners(&mut self, now: Now) -> Listeners {
+        let Some(rate_max) = self.options.connect_rate_max else {
+            return Listeners::Keep;
+        };
+        let allowance = Allowance::per_second(rate_max.into());
+        let next_ms = self.pace.next_ms(allowance, now.monotonic_ms);
+        let is_open = next_ms <= now.monotonic_ms;
+        let was_open = self.closed_until_ms.is_none();
+        self.closed_until_ms = (!is_open).then_some(next_ms);
+        match (was_open, is_open) {
+            (true, false) => Listeners::Pause,
+            (false, true) => Listeners::Resume,
+            _ => Listeners::Keep,
+        }
+    }
+
+    /// When listeners are to be looked at again.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.closed_until_ms
+    }
+
+    /// Bytes touched.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.passes.memory_bytes()
+    }
+}
+
+/// What a connection is told that is not let in.
+pub(crate) fn refusal(code: ErrorCode, retry_after_s: u32) -> Vec<u8> {
+    let status = code.http_status();
+    let mut out = Vec::with_capacity(384);
+    let writer = ResponseWriter::new(&mut out, status)
+        .keep_alive(false)
+        .header("Retry-After", &retry_after_s.to_string());
+    let problem = Problem {
+        type_uri: "",
+        title: wire::http::response::reason_phrase(status),
+        status,
+        detail: code.text(),
+        code: code.name(),
+        present: None,
+    };
+    problem.finish(writer);
+    out
+}
+
+/// The same while there is no memory for anybody new.
+pub(crate) fn refusal_without_memory() -> Vec<u8> {
+    refusal(ErrorCode::MemoryFull, RETRY_MEMORY_S)
+}
+
+/// Memory comes back when somebody leaves or a log forgets.
+const RETRY_MEMORY_S: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::AdmissionOptions;
+
+    fn at(monotonic_ms: u64) -> Now {
+        Now {
+            monotonic_ms,
+            unix_ms: 0,
+        }
+    }
+
+    fn conn(index: u32) -> Conn {
+        Conn {
+            index,
+            generation: 1,
+        }
+    }
+
+    #[test]
+    fn those_that_come_too_fast_wait_outside() {
+        let mut door = Door::new(DoorOptions {
+            admission: None,
+            first_tls_listener: 1,
+            connect_rate_max: Some(10),
+        });
+        let address = "192.0.2.1".parse().unwrap();
+        for index in 0..15 {
+            door.enter(conn(index), address, 0, at(1_000)).unwrap();
+        }
+        assert_eq!(door.listeners(at(1_000)), Listeners::Pause);
+        let until_ms = door.next_deadline_ms().unwrap();
+        assert_eq!(until_ms, 1_600);
+        assert_eq!(door.listeners(at(1_599)), Listeners::Keep);
+        assert_eq!(door.listeners(at(1_600)), Listeners::Resume);
+        assert_eq!(door.next_deadline_ms(), None);
+    }
+
+    #[test]
+    fn whoever_leaves_leaves_once() {
+        let admission = Arc::new(Admission::new(AdmissionOptions {
+            connections_per_address_max: Some(1),
+            ..AdmissionOptions::default()
+        }));
+        let mut door = Door::new(DoorOptions {
+            admission: Some(Arc::clone(&admission)),
+            first_tls_listener: 1,
+            connect_rate_max: None,
+        });
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
+        door.enter(conn(0), one, 0, at(1)).unwrap();
+        assert!(door.enter(conn(1), one, 1, at(1)).is_err());
+        door.leave(conn(1), at(1));
+        assert!(door.enter(conn(1), one, 0, at(1)).is_err());
+        door.change(conn(0), two, at(1)).unwrap();
+        door.enter(conn(1), one, 1, at(1)).unwrap();
+        assert!(door.change(conn(1), two, at(1)).is_err());
+        for _ in 0..2 {
+            door.leave(conn(0), at(1));
+            door.leave(conn(1), at(1));
+        }
+        assert_eq!(admission.statistics().addresses, 0);
+        assert_eq!(door.listeners(at(1)), Listeners::Keep);
+    }
+
+    #[test]
+    fn what_they_are_told() {
+        let text = String::from_utf8(refusal(ErrorCode::RateLimited, 3)).unwrap();
+        assert!(
+            text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"),
+            "{text}"
+        );
+        assert!(text.contains("Retry-After: 3\r\n") && text.contains("Connection: close\r\n"));
+        assert!(text.contains("\"code\":\"rate_limited\""), "{text}");
+    }
+}
