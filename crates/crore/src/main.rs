@@ -12,6 +12,7 @@ mod configuration;
 mod doctor;
 mod exit;
 mod logging;
+mod memory_ceiling;
 mod plan;
 mod process;
 mod shortages;

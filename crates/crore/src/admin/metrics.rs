@@ -3,6 +3,7 @@
 //! Two counters stand where a gauge would race: connections are `accepted` and `closed`, and also the gauge, which is
 //! their difference at one moment.
 
+use super::door_metrics;
 use super::exposition::Exposition;
 use super::tls_metrics;
 use crate::process;
@@ -25,6 +26,7 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     exposition.information("crore_build_info", "What runs here.", &labels);
     write_connections(&mut exposition, edge);
     write_shortages(&mut exposition, &statistics.sockets);
+    door_metrics::write(&mut exposition, &statistics.door, &edge.turned_away);
     write_messages(&mut exposition, edge, home);
     write_topics(&mut exposition, home);
     write_disks(&mut exposition, statistics);

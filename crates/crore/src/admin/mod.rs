@@ -3,6 +3,7 @@
 //! Invariants: it only reads. Bound on loopback, it answers only requests that name this machine, so that no web page can
 //! reach it by a name of its own that resolves to loopback.
 
+mod door_metrics;
 mod exposition;
 pub mod metrics;
 mod page;

@@ -10,7 +10,7 @@ use crate::configuration::{self, Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
 use crate::signals::Signal;
-use crate::{process, shortages, signals, ticket_keys, tls_files};
+use crate::{memory_ceiling, process, shortages, signals, ticket_keys, tls_files};
 use anyhow::Context;
 use net::kernel::{nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
@@ -74,6 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     }
     admin::spawn(operators, serving.operated(&configuration))
         .context("the operators' port cannot be served")?;
+    serving.watch_memory(&configuration, log)?;
     shortages::watch(Arc::clone(&serving.node), log).context("no thread to watch for shortages")?;
     process::notify_service_manager("READY=1");
     log.announce("ready", &[]);
@@ -105,6 +106,16 @@ struct Serving {
 }
 
 impl Serving {
+    fn watch_memory(&self, configuration: &Configuration, log: Log) -> Result<(), Ending> {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = &*node {
+            let ceiling = configuration.number("limits.memory_bytes_max");
+            memory_ceiling::watch(ceiling, &node.pressure(), log)
+                .context("no thread to watch memory")?;
+        }
+        Ok(())
+    }
+
     fn operated(&self, configuration: &Configuration) -> admin::Operated {
         let is_draining = Arc::clone(&self.is_draining);
         let asked = Arc::clone(&self.node);

@@ -4,15 +4,18 @@ use super::Configuration;
 use super::fault::Origin;
 use super::value::Value;
 use broker::filters::FilterTrie;
+use broker::settings::ForwardedField;
 use broker::settings::{
-    CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
-    TicketSettings,
+    AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings,
+    Settings, TicketSettings,
 };
 use broker::topic::Filter;
-use node::NodeOptions;
+use node::admission::{AdmissionOptions, EntranceLimits};
+use node::{NodeOptions, ProxyOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use stdx::networks::Network;
 use tls::ServerSettings;
 
 /// `listen.open` without `listen.clients`: every IPv4 address of the machine.
@@ -39,6 +42,9 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         listen: client_addresses(configuration),
         // Its files are read by who starts the node.
         tls: None,
+        proxied: proxied(configuration),
+        admission: admission(configuration),
+        connect_rate_max: count_of(configuration, "limits.connect_rate_max"),
         socket_send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
         backlog_max: number_u64(configuration, "listen.backlog") as i32,
         private_tables: configuration.is_on("node.private_tables"),
@@ -124,11 +130,67 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
         rule_filters,
         tickets: tickets(configuration),
         limits: limits(configuration),
+        addresses: addresses_of_clients(configuration),
         node_name: configuration.text("node.name").into(),
         compression: compression(configuration),
         allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
         entitlement: None,
     }
+}
+
+fn networks(configuration: &Configuration, key: &str) -> impl Iterator<Item = Network> {
+    let texts = configuration.texts(key).iter();
+    texts.filter_map(|text| Network::parse(text))
+}
+
+fn proxied(configuration: &Configuration) -> Option<ProxyOptions> {
+    let is_required = |key| configuration.text(key) == "required";
+    let options = ProxyOptions {
+        plain: is_required("listen.proxy_protocol"),
+        tls: is_required("tls.proxy_protocol"),
+        proxies: networks(configuration, "listen.proxies").collect(),
+        timeout: Duration::from_millis(number_u64(configuration, "http.handshake_timeout")),
+    };
+    (options.plain || options.tls).then_some(options)
+}
+
+fn admission(configuration: &Configuration) -> AdmissionOptions {
+    let number = |key| count_of(configuration, key);
+    AdmissionOptions {
+        connections_per_address_max: number("limits.connections_per_address_max"),
+        connect_rate_per_address_max: number("limits.connect_rate_per_address_max"),
+        // What trusted proxies bring counts for who is behind them.
+        exempt: networks(configuration, "limits.addresses_exempt")
+            .chain(networks(configuration, "http.trusted_proxies"))
+            .collect(),
+        connections_per_user_max: number("limits.connections_per_user_max"),
+        plain: EntranceLimits {
+            connections_max: number("listen.connections_max"),
+            connect_rate_max: number("listen.connect_rate_max"),
+        },
+        tls: EntranceLimits {
+            connections_max: number("tls.connections_max"),
+            connect_rate_max: number("tls.connect_rate_max"),
+        },
+    }
+}
+
+fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
+    AddressSettings {
+        trusted_proxies: networks(configuration, "http.trusted_proxies").collect(),
+        field: match configuration.text("http.forwarded_field") {
+            "forwarded" => ForwardedField::Forwarded,
+            _ => ForwardedField::XForwardedFor,
+        },
+        are_counted: admission(configuration).counts_addresses(),
+        are_wanted: false,
+    }
+}
+
+/// `None` where it is "auto".
+fn count_of(configuration: &Configuration, key: &str) -> Option<u32> {
+    let number = configuration.number(key)?;
+    Some(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 fn compression(configuration: &Configuration) -> Option<CompressionSettings> {
@@ -226,6 +288,13 @@ fn limits(configuration: &Configuration) -> Limits {
         filters_per_shard_max: number("limits.filters_per_shard_max"),
         filter_levels_max: number("limits.filter_levels_max"),
         subscriptions_per_session_max: number("limits.subscriptions_per_session_max"),
+        filters_per_session_max: number("limits.filters_per_session_max"),
+        // Auto: no limit.
+        publish_rate_max: number("limits.publish_rate_max"),
+        publish_bytes_rate_max: number_u64(configuration, "limits.publish_bytes_rate_max"),
+        requests_rate_max: number("http.requests_rate_max"),
+        ping_rate_max: number("websocket.ping_rate_max"),
+        errors_max: number("limits.errors_max"),
         frame_bytes_max: number("websocket.frame_bytes_max"),
         message_bytes_max: number("limits.message_bytes_max"),
         echo_bytes_max: number("websocket.echo_bytes_max"),

@@ -40,7 +40,10 @@ impl OptionSpec {
     /// The default as a value; `None` where one must be given.
     pub fn default_value(&self) -> Option<Value> {
         if self.default.is_empty()
-            && !matches!(self.kind, Kind::Origins | Kind::Addresses | Kind::Keys)
+            && !matches!(
+                self.kind,
+                Kind::Origins | Kind::Networks | Kind::Addresses | Kind::Keys
+            )
         {
             return None;
         }
@@ -128,6 +131,14 @@ const fn size(min: u64, max: u64) -> Kind {
     }
 }
 
+const fn size_or_auto(min: u64, max: u64) -> Kind {
+    Kind::Size {
+        min,
+        max,
+        auto: true,
+    }
+}
+
 const fn seconds(min: u64, max: u64) -> Kind {
     Kind::Duration {
         min_ms: min * 1_000,
@@ -150,6 +161,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const DAY_S: u64 = 86_400;
+/// More than any rate or count that makes a difference.
+const MANY: u64 = u32::MAX as u64 - 1;
 
 /// Options that stand once.
 pub const OPTIONS: &[OptionSpec] = &[
@@ -226,6 +239,30 @@ pub const OPTIONS: &[OptionSpec] = &[
         "The kernel's send buffer for each connection. Without this bound it keeps megabytes for every client that does not read.",
     ),
     option(
+        "listen.proxy_protocol",
+        Kind::Choice(&["off", "required"]),
+        "off",
+        "Required: connections to listen.clients come from proxies (listen.proxies) and begin with a header of the PROXY protocol, version 1 or 2, that tells the client's address. Others are closed.",
+    ),
+    option(
+        "listen.proxies",
+        Kind::Networks,
+        "",
+        "Who may send such a header, here and where TLS is served.",
+    ),
+    option(
+        "listen.connections_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connections of listen.clients together; further ones are answered 503. Auto: as many as there is room for.",
+    ),
+    option(
+        "listen.connect_rate_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connects to listen.clients in a second, and as many at once; further ones are answered 429. Auto: no limit.",
+    ),
+    option(
         "tls.listen",
         Kind::Addresses,
         "127.0.0.1:8843",
@@ -248,6 +285,24 @@ pub const OPTIONS: &[OptionSpec] = &[
         Kind::Choice(&["1.2", "1.3"]),
         "1.2",
         "The oldest version of TLS that a client may speak.",
+    ),
+    option(
+        "tls.proxy_protocol",
+        Kind::Choice(&["off", "required"]),
+        "off",
+        "As listen.proxy_protocol, for tls.listen; the header comes before TLS.",
+    ),
+    option(
+        "tls.connections_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connections of tls.listen together; further ones are closed. Auto: as many as there is room for.",
+    ),
+    option(
+        "tls.connect_rate_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connects to tls.listen in a second, and as many at once; further ones are closed. Auto: no limit.",
     ),
     option(
         "logging.format",
@@ -298,6 +353,24 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Web pages of these origins may use the node, beside its own pages. [\"*\"] allows all.",
     ),
     option(
+        "http.trusted_proxies",
+        Kind::Networks,
+        "",
+        "Requests that come from here are those of the client that http.forwarded_field names: the rightmost address in it that is no trusted proxy.",
+    ),
+    option(
+        "http.forwarded_field",
+        Kind::Choice(&["x-forwarded-for", "forwarded"]),
+        "x-forwarded-for",
+        "The field in which trusted proxies tell the client's address: X-Forwarded-For, or Forwarded (RFC 7239). The other one may be the client's own words.",
+    ),
+    option(
+        "http.requests_rate_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "HTTP requests of one connection in a second, and as many at once; further ones are answered 429. Auto: no limit.",
+    ),
+    option(
         "websocket.frame_bytes_max",
         size(KIB, GIB),
         "2MiB",
@@ -314,6 +387,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         seconds(0, DAY_S),
         "60s",
         "A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.",
+    ),
+    option(
+        "websocket.ping_rate_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Pings of one client in a second, and as many at once; one more closes its connection (3509). Auto: no limit.",
     ),
     option(
         "websocket.compression",
@@ -364,6 +443,42 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Connections of one I/O thread; further ones are answered 503. Auto: as many as descriptors allow.",
     ),
     option(
+        "limits.connect_rate_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connects in a second that the node takes, and as many at once, each I/O thread its share. Those that come faster wait in the kernel's queue (listen.backlog) and are taken later. Auto: no limit.",
+    ),
+    option(
+        "limits.connections_per_address_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connections of one IPv4 address, or of one IPv6 network of 64 bits; 16 times as many for one of 48 bits. Further ones are answered 429. Auto: no limit.",
+    ),
+    option(
+        "limits.connect_rate_per_address_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connects of such an address in a second, and as many at once; further ones are answered 429. Auto: no limit.",
+    ),
+    option(
+        "limits.addresses_exempt",
+        Kind::Networks,
+        "",
+        "Addresses that these two limits are not for, such as a company's one address. Trusted proxies need not be named here.",
+    ),
+    option(
+        "limits.connections_per_user_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Sessions and event streams of one user, over all I/O threads. Auto: no limit but a token's own.",
+    ),
+    option(
+        "limits.memory_bytes_max",
+        size_or_auto(16 * MIB, 64 << 40),
+        "auto",
+        "The memory that the process means to stay below: from 90 % of it recoveries wait, from 95 % nobody new is served, from 100 % publications are refused. Auto: 90 % of what its cgroup may have, or of the machine.",
+    ),
+    option(
         "limits.topics_max",
         count(1, 1_000_000_000),
         "50000000",
@@ -386,6 +501,30 @@ pub const OPTIONS: &[OptionSpec] = &[
         count(1, 10_000_000),
         "10000",
         "Subscriptions of one connection; a further one is refused.",
+    ),
+    option(
+        "limits.filters_per_session_max",
+        count(1, 10_000_000),
+        "10000",
+        "Of these, subscriptions to filters with wildcards.",
+    ),
+    option(
+        "limits.publish_rate_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Messages that one connection may publish in a second, and as many at once; further ones are refused (rate_limited, 429). Auto: no limit.",
+    ),
+    option(
+        "limits.publish_bytes_rate_max",
+        size_or_auto(KIB, 64 << 30),
+        "auto",
+        "Payload bytes of these. A longer message goes when nothing was published for a while. Auto: no limit.",
+    ),
+    option(
+        "limits.errors_max",
+        count_or_auto(1, MANY),
+        "10000",
+        "What one connection may be refused in a minute for faults of its own; one more closes it (3509). Auto: no limit.",
     ),
     option(
         "limits.message_bytes_max",

@@ -60,6 +60,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_threads(configuration, faults);
     check_listeners(configuration, faults);
     check_tls(configuration, faults);
+    check_proxies(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
 }
@@ -107,6 +108,21 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
                     "{address} can be reached from outside, and there is no entitlement: whoever can connect could publish and read everything"
                 ),
                 expected: "a loopback address, or --open (listen.open = true) to say that this is meant".into(),
+            });
+        }
+    }
+}
+
+/// A header of anybody would be a claim that nobody can check.
+fn check_proxies(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    for key in ["listen.proxy_protocol", "tls.proxy_protocol"] {
+        let is_required = configuration.text(key) == "required";
+        if is_required && configuration.texts("listen.proxies").is_empty() {
+            faults.push(Fault {
+                origin: configuration.get(key).1.clone(),
+                key: key.into(),
+                problem: "listen.proxies is not given".into(),
+                expected: "the addresses of the proxies in listen.proxies".into(),
             });
         }
     }

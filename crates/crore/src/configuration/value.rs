@@ -6,6 +6,7 @@ use super::moment::parse_moment;
 use broker::settings::TicketKey;
 use std::fmt;
 use std::net::SocketAddr;
+use stdx::networks::Network;
 
 /// What an option takes, with its bounds.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,8 @@ pub enum Kind {
     Addresses,
     /// A list of origins as browsers send them, or `*`.
     Origins,
+    /// A list of networks, such as `10.0.0.0/8`.
+    Networks,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// A topic filter.
@@ -137,7 +140,7 @@ impl Kind {
             Kind::Count { .. } | Kind::Size { .. } | Kind::Moment => text
                 .parse()
                 .map_or_else(|_| Raw::Text(text.into()), Raw::Integer),
-            Kind::Addresses | Kind::Origins | Kind::Keys => Raw::Array(
+            Kind::Addresses | Kind::Origins | Kind::Networks | Kind::Keys => Raw::Array(
                 text.split(',')
                     .map(str::trim)
                     .filter(|part| !part.is_empty())
@@ -183,6 +186,9 @@ impl Kind {
             Kind::Addresses => "an address such as \"127.0.0.1:8800\", or a list of them".into(),
             Kind::Origins => {
                 "a list of origins such as [\"https://example.com\"], or [\"*\"]".into()
+            }
+            Kind::Networks => {
+                "a list of addresses or networks such as [\"10.0.0.0/8\", \"2001:db8::1\"]".into()
             }
             Kind::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
@@ -254,6 +260,11 @@ impl Kind {
             (Kind::Origins, Raw::Array(parts)) => parts
                 .iter()
                 .map(|part| part.text().filter(|text| is_origin(text)).map(String::from))
+                .collect::<Option<_>>()
+                .map(Value::Texts),
+            (Kind::Networks, Raw::Array(parts)) => parts
+                .iter()
+                .map(|part| Some(Network::parse(part.text()?)?.to_string()))
                 .collect::<Option<_>>()
                 .map(Value::Texts),
             (Kind::Keys, Raw::Array(parts)) => parts

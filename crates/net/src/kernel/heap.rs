@@ -30,6 +30,20 @@ pub fn state() -> Option<Heap> {
     None
 }
 
+/// Gives back to the system what the allocator holds for later. Looks at each piece that is free, under the allocator's locks.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn trim() {
+    // SAFETY: the function takes a number, works on the allocator's own state under its own locks, and leaves alone what is
+    // handed out.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Gives back to the system what the allocator holds for later. Looks at each piece that is free, under the allocator's locks.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn trim() {}
+
 #[cfg(test)]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod tests {

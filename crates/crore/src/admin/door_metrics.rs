@@ -1,0 +1,96 @@
+//! What `/metrics` says of who was turned away, and why: at the door, at a limit of a connection, for want of memory.
+
+use super::exposition::Exposition;
+use broker::edge::TurnedAway;
+use node::DoorStatistics;
+
+/// Families of limits. They stand there without limits too, as zeros.
+pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &TurnedAway) {
+    let admission = &door.admission;
+    exposition.counters(
+        "crore_connections_turned_away_total",
+        "Connections that were not let in, by the limit: of their listeners or their address, in number or rate, or memory.",
+        "limit",
+        &[
+            ("listener_connections", admission.entrance_connections),
+            ("listener_rate", admission.entrance_rate),
+            ("address_connections", admission.address_connections),
+            ("address_rate", admission.address_rate),
+            ("memory", door.without_memory),
+        ],
+    );
+    exposition.counters(
+        "crore_limit_refusals_total",
+        "What connections were refused because they were too fast or had too much: publications, HTTP requests, filters, sessions of a user, clients behind proxies.",
+        "limit",
+        &[
+            ("publish_rate", turned_away.publishes_too_fast),
+            ("requests_rate", turned_away.requests_too_fast),
+            ("filters_per_session", turned_away.filters_too_many),
+            ("connections_per_user", admission.user_connections),
+            ("clients_of_proxies", turned_away.clients_refused),
+        ],
+    );
+    exposition.counters(
+        "crore_connections_flooding_total",
+        "Connections closed because of pings, or because too much of what they sent was refused.",
+        "reason",
+        &[
+            ("pings", turned_away.ping_floods),
+            ("errors", turned_away.error_floods),
+        ],
+    );
+    exposition.gauge(
+        "crore_addresses_remembered",
+        "Address prefixes with connections or a rate.",
+        admission.addresses,
+    );
+    let proxied = &door.proxied;
+    exposition.counters(
+        "crore_proxy_headers_total",
+        "Connections to listeners for proxies, by how their PROXY header was: taken, from nobody who may send one, malformed, late, or the peer was gone.",
+        "result",
+        &[
+            ("taken", proxied.headers),
+            ("refused", proxied.refused),
+            ("malformed", proxied.malformed),
+            ("late", proxied.late),
+            ("gone", proxied.gone),
+        ],
+    );
+    exposition.counter(
+        "crore_forwarded_unknown_total",
+        "Requests of trusted proxies that did not say whose they are, or not so that it can be understood.",
+        turned_away.clients_unknown,
+    );
+    write_memory(exposition, door, turned_away);
+}
+
+fn write_memory(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &TurnedAway) {
+    exposition.gauge(
+        "crore_memory_pressure",
+        "How short memory is: 0, or 1 recoveries wait, 2 nobody new is served, 3 publications are refused.",
+        door.pressure,
+    );
+    exposition.gauge(
+        "crore_memory_counted_bytes",
+        "Memory that counts against the ceiling.",
+        door.memory_used_bytes,
+    );
+    exposition.gauge(
+        "crore_memory_ceiling_bytes",
+        "What the process means to stay below.",
+        door.memory_ceiling_bytes,
+    );
+    exposition.counters(
+        "crore_memory_refusals_total",
+        "What was refused for want of memory.",
+        "what",
+        &[
+            ("histories", turned_away.histories_without_memory),
+            ("connections", door.without_memory),
+            ("subscriptions", turned_away.subscriptions_without_memory),
+            ("publishes", turned_away.publishes_without_memory),
+        ],
+    );
+}

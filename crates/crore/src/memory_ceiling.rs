@@ -1,0 +1,179 @@
+//! Keeps the process below its memory ceiling: looks ten times a second at what counts, tells the I/O threads how short memory
+//! is, and says so in the log.
+//!
+//! A thread of its own, so that it looks also when I/O threads are busy; it never waits for them. Invariants: a level that is
+//! entered is left only some way below where it was entered, and not within a second, so that it does not flicker; what is
+//! shed at each level stands at [`Pressure`].
+
+mod source;
+
+use crate::doctor::bytes;
+use crate::logging::{Level, Log};
+use broker::edge::Pressure;
+use net::kernel::heap;
+use node::pressure::SharedPressure;
+use source::Source;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Parts of the ceiling, in hundredths, from which on there is this pressure.
+const ENTERED_AT: [(Pressure, u64); 3] = [
+    (Pressure::Publications, 100),
+    (Pressure::Newcomers, 95),
+    (Pressure::Recoveries, 90),
+];
+/// How far below that it ends.
+const LEFT_BELOW: u64 = 3;
+/// A pressure lasts at least so long.
+const LASTS: Duration = Duration::from_secs(1);
+/// Between two attempts to have the allocator give back what it holds for later.
+const TRIM_EVERY: Duration = Duration::from_secs(2);
+
+/// Begins to watch. It ends when nobody else has `pressure` any more.
+///
+/// # Errors
+/// No thread to be had.
+pub fn watch(ceiling: Option<u64>, pressure: &Arc<SharedPressure>, log: Log) -> io::Result<()> {
+    let Some(source) = Source::open(ceiling) else {
+        log.write(
+            Level::Warn,
+            "The memory of this process cannot be watched: the system does not tell.",
+            &[],
+        );
+        return Ok(());
+    };
+    pressure.set_ceiling(source.ceiling_bytes());
+    let shared = Arc::downgrade(pressure);
+    std::thread::Builder::new()
+        .name("memory".into())
+        .spawn(move || look_on(&source, &shared, &log))?;
+    Ok(())
+}
+
+fn look_on(source: &Source, shared: &Weak<SharedPressure>, log: &Log) {
+    let mut course = Course::default();
+    let mut trimmed_at: Option<Instant> = None;
+    while let Some(shared) = shared.upgrade() {
+        let now = Instant::now();
+        if let Some(used) = source.used_bytes() {
+            let before = course.pressure;
+            course.look(used, source.ceiling_bytes(), now);
+            shared.set(course.pressure, used);
+            if course.pressure != before {
+                tell(log, before, course.pressure, used, source);
+            }
+        }
+        let is_due = trimmed_at.is_none_or(|at| now - at >= TRIM_EVERY);
+        if course.pressure != Pressure::None && is_due {
+            // What sessions have given back is worth nothing to the system while the allocator keeps it.
+            heap::trim();
+            trimmed_at = Some(now);
+        }
+        drop(shared);
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// How short memory is.
+#[derive(Clone, Copy, Default, Debug)]
+struct Course {
+    pressure: Pressure,
+    since: Option<Instant>,
+}
+
+impl Course {
+    fn look(&mut self, used: u64, ceiling: u64, now: Instant) {
+        let part = |hundredths: u64| (u128::from(ceiling) * u128::from(hundredths) / 100) as u64;
+        let entered = ENTERED_AT.iter().find(|(_, at)| used >= part(*at));
+        let entered = entered.map_or(Pressure::None, |(pressure, _)| *pressure);
+        // As far as it must stay up.
+        let kept = ENTERED_AT
+            .iter()
+            .find(|(_, at)| used >= part(at - LEFT_BELOW));
+        let kept = kept.map_or(Pressure::None, |(pressure, _)| *pressure);
+        let lasts = self.since.is_some_and(|since| now - since < LASTS);
+        let next = match entered >= self.pressure {
+            true => entered,
+            false if lasts => self.pressure,
+            false => kept.min(self.pressure).max(entered),
+        };
+        if next != self.pressure {
+            self.pressure = next;
+            self.since = Some(now);
+        }
+    }
+}
+
+fn tell(log: &Log, before: Pressure, after: Pressure, used: u64, source: &Source) {
+    let (level, sentence) = match (after > before, after) {
+        (true, Pressure::Publications) => (
+            Level::Warn,
+            "Memory is full: publications are refused, and so is everything new.",
+        ),
+        (true, Pressure::Newcomers) => (
+            Level::Warn,
+            "Memory is nearly full: new connections and subscriptions are refused.",
+        ),
+        (true, _) => (
+            Level::Warn,
+            "Memory runs short: recoveries wait, and history is refused.",
+        ),
+        (false, Pressure::Newcomers) => (
+            Level::Info,
+            "Publications are taken again; memory is still nearly full.",
+        ),
+        (false, Pressure::Recoveries) => (
+            Level::Info,
+            "Connections are taken again; memory is still short.",
+        ),
+        (false, _) => (Level::Info, "There is enough memory again."),
+    };
+    let fields = [
+        ("used", bytes(used)),
+        ("ceiling", bytes(source.ceiling_bytes())),
+        ("of", source.name().to_owned()),
+    ];
+    let fields = fields.each_ref().map(|(name, text)| (*name, text.as_str()));
+    log.write(level, sentence, &fields);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rises_at_once_and_falls_with_hesitation() {
+        let mut course = Course::default();
+        let began = Instant::now();
+        let mut look = |used: u64, at_ms: u64| {
+            course.look(used, 1_000, began + Duration::from_millis(at_ms));
+            course.pressure as u8
+        };
+        let steps = [
+            (0, 0, 0),
+            (899, 100, 0),
+            (900, 200, 1),
+            (950, 300, 2),
+            (1_000, 400, 3),
+            (2_000, 500, 3),
+            // Not within a second,
+            (0, 600, 3),
+            // nor close below where it began,
+            (980, 1_600, 3),
+            (969, 1_700, 2),
+            (960, 1_800, 2),
+            (919, 2_800, 1),
+            (880, 3_900, 1),
+            (900, 4_000, 1),
+            // and from there all at once.
+            (1_000, 4_100, 3),
+            (100, 5_100, 0),
+        ];
+        for (used, at_ms, expected) in steps {
+            assert_eq!(look(used, at_ms), expected, "{used} at {at_ms}");
+        }
+    }
+}
