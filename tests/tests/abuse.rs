@@ -278,12 +278,12 @@ fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64) {
         if scrape.number("crore_memory_pressure") >= pressure {
             return;
         }
-        let counted = scrape.number("crore_memory_counted_bytes");
+        let counted = scrape.number("crore_memory_used_bytes");
         let is_far = counted < (CEILING_MIB - 40) << 20;
         assert_eq!(publish_bytes(raw, 1 << 20).0, 200);
         if !is_far {
             // Slowly from here on, so that each step is seen.
-            metrics.wait_for("crore_memory_counted_bytes", |now| now != counted);
+            metrics.wait_for("crore_memory_used_bytes", |now| now != counted);
         }
         assert!(Instant::now() < deadline, "{counted} bytes");
     }

@@ -73,7 +73,7 @@ fn write_memory(exposition: &mut Exposition, door: &DoorStatistics, turned_away:
         door.pressure,
     );
     exposition.gauge(
-        "crore_memory_counted_bytes",
+        "crore_memory_used_bytes",
         "Memory that counts against the ceiling.",
         door.memory_used_bytes,
     );

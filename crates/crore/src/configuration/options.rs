@@ -443,6 +443,12 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Connections of one I/O thread; further ones are answered 503. Auto: as many as descriptors allow.",
     ),
     option(
+        "limits.topics_max",
+        count(1, 1_000_000_000),
+        "50000000",
+        "Topics known to one home shard; a publish or subscribe that needs one more is refused.",
+    ),
+    option(
         "limits.connect_rate_max",
         count_or_auto(1, MANY),
         "auto",
@@ -477,12 +483,6 @@ pub const OPTIONS: &[OptionSpec] = &[
         size_or_auto(16 * MIB, 64 << 40),
         "auto",
         "The memory that the process means to stay below: from 90 % of it recoveries wait, from 95 % nobody new is served, from 100 % publications are refused. Auto: 90 % of what its cgroup may have, or of the machine.",
-    ),
-    option(
-        "limits.topics_max",
-        count(1, 1_000_000_000),
-        "50000000",
-        "Topics known to one home shard; a publish or subscribe that needs one more is refused.",
     ),
     option(
         "limits.filters_per_shard_max",
