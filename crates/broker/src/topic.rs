@@ -120,7 +120,9 @@ impl<'a> Filter<'a> {
             return false;
         }
         let mut levels = other.0.split('/');
-        for own in self.0.split('/') {
+        // Every topic has a first level, so that this is the same.
+        let own = if self.0 == "+/#" { "#" } else { self.0 };
+        for own in own.split('/') {
             if own == "#" {
                 return true;
             }
