@@ -22,6 +22,11 @@ pub fn ticket(data: &[u8]) {
     let mut again = Vec::new();
     ticket.encode(&mut again);
     assert_eq!(again, data);
+    if let Some(entitlement) = ticket.entitlement() {
+        let mut same = ticket.clone();
+        same.set_entitlement(&entitlement);
+        assert_eq!(same.identity, ticket.identity);
+    }
     let Some(Ok(signed)) = ticket.issue(&settings(1)) else {
         return; // it does not fit
     };

@@ -5,8 +5,10 @@
 //! signature holds, and signatures are compared in constant time; a ticket is at most
 //! [`wire::native::TICKET_BYTES_MAX`] bytes; what decodes encodes to the same bytes.
 
+use crate::entitlement::Entitlement;
 use crate::mail::PartitionId;
 use crate::position::Position;
+use crate::session::identity;
 use crate::settings::{LagPolicy, TicketKey, TicketSettings};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
@@ -145,6 +147,16 @@ impl Ticket {
             return Err(TicketRefusal::Revoked);
         }
         Ok(ticket)
+    }
+
+    /// Who the client is. None for an anonymous one, or for an identity of another version.
+    pub fn entitlement(&self) -> Option<Entitlement> {
+        identity::decode(&self.identity)
+    }
+
+    /// Says who the client is.
+    pub fn set_entitlement(&mut self, entitlement: &Entitlement) {
+        self.identity = identity::encode(entitlement);
     }
 
     /// What is signed, behind version and key.

@@ -64,6 +64,11 @@ impl Token {
         format!("client-{client}.{rights}.{number}.{expires_s}")
     }
 
+    /// Whether its time is over.
+    pub fn has_expired(&self, now_s: u32) -> bool {
+        self.expires_s != 0 && self.expires_s <= now_s
+    }
+
     fn parse(text: &str) -> Option<Token> {
         let mut words = text.split('.');
         let token = Token {

@@ -145,7 +145,7 @@ impl Resumer {
         error: &ServerError,
     ) -> bool {
         let topic = context.oracle.publications[id].topic;
-        self.is_explained(context, topic, error)
+        self.is_refusal_explained(context, topic, error)
     }
 
     fn take_events(&mut self, context: &mut Context<'_>) {

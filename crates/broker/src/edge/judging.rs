@@ -345,6 +345,12 @@ impl Edge {
             Some(settings) if expires_s != NEVER => settings.notice_before_s,
             _ => return false,
         };
+        if !matches!(
+            self.slots[index].protocol,
+            Protocol::Native | Protocol::Events
+        ) {
+            return false; // nobody there to be told, or not yet
+        }
         let left_s = u64::from(expires_s).saturating_sub(self.now.unix_ms / 1_000);
         if left_s <= u64::from(notice_s) && !self.slots[index].is(flag::WARNED) {
             self.slots[index].set(flag::WARNED);

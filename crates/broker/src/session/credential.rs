@@ -6,7 +6,6 @@
 
 use super::State;
 use super::fault::Fault;
-use super::identity;
 use crate::edge::{Edge, NONE, Protocol, Shown};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
 use crate::ticket::Ticket;
@@ -207,7 +206,7 @@ impl Edge {
         let ticket = hello
             .ticket
             .and_then(|bytes| Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms).ok());
-        let of_ticket = ticket.and_then(|ticket| identity::decode(&ticket.identity));
+        let of_ticket = ticket.and_then(|ticket| ticket.entitlement());
         if let Some(entitlement) = of_ticket {
             let at = self.enter_entitlement(&entitlement)?;
             let frame = frame.into();

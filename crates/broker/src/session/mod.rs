@@ -10,7 +10,7 @@ mod event_stream;
 pub(crate) mod events;
 mod fault;
 mod http;
-mod identity;
+pub(crate) mod identity;
 mod json;
 mod native;
 mod native_filters;

@@ -24,7 +24,6 @@ use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
 use crate::mail::{HomeId, PartitionId, Request};
 use crate::position::Position;
-use crate::session::identity;
 use crate::session::native::wire_policy;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
@@ -244,7 +243,7 @@ impl Edge {
                 let token_ms = u64::from(entitlement.expires_s) * 1_000;
                 ticket.expires_ms = ticket.expires_ms.min(token_ms);
             }
-            ticket.identity = identity::encode(&entitlement);
+            ticket.set_entitlement(&entitlement);
         }
         let at_log = |(&partition, &offset): (&PartitionId, &u64)| {
             let epoch = settings.log_of(partition).epoch;
@@ -371,7 +370,7 @@ impl Edge {
             return true;
         }
         let session = self.entitlement_to_keep(index);
-        match (identity::decode(&ticket.identity), session) {
+        match (ticket.entitlement(), session) {
             (Some(of_ticket), Some(session)) => of_ticket.subject == session.subject,
             _ => false,
         }

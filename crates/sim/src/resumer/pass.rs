@@ -15,8 +15,10 @@ use wire::native::{CloseCode, ErrorCode, UnsubscribeCode};
 pub(super) struct Pass {
     /// The newest, which every further connection shows.
     token: Token,
-    /// Rights of those before it that may still hold: the answer to a renewal has not come.
-    former: Vec<u8>,
+    /// Those before it that may still hold: the answer to a renewal has not come.
+    former: Vec<Token>,
+    /// Those that do not hold any more since the last answer: answers to requests are handed over behind events.
+    over: Vec<Token>,
     is_revoked: bool,
     numbers: u64,
 }
@@ -32,6 +34,7 @@ impl Pass {
                 expires_s: 0,
             },
             former: Vec::new(),
+            over: Vec::new(),
             is_revoked: false,
             numbers: 0,
         };
@@ -66,11 +69,21 @@ impl Pass {
     }
 
     fn rights(&self) -> impl Iterator<Item = u8> {
-        self.former.iter().copied().chain([self.token.rights])
+        self.tokens().map(|token| token.rights)
     }
 
+    fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.former.iter().chain([&self.token])
+    }
+
+    /// Whether the newest, or one that may still hold, has.
     fn has_expired(&self, now_s: u32) -> bool {
-        self.token.expires_s != 0 && self.token.expires_s <= now_s
+        self.tokens().any(|token| token.has_expired(now_s))
+    }
+
+    /// Only the newest counts from now on.
+    fn forget_former(&mut self) {
+        self.over = std::mem::take(&mut self.former);
     }
 }
 
@@ -101,7 +114,7 @@ impl Resumer {
         let Some(pass) = self.pass.as_mut().filter(|pass| !pass.is_revoked) else {
             return;
         };
-        pass.former.push(pass.token.rights);
+        pass.former.push(pass.token);
         pass.draw(&mut self.peer.random, now_s, may_expire);
         let text = pass.text();
         context
@@ -116,7 +129,7 @@ impl Resumer {
         let Some(pass) = &mut self.pass else {
             return;
         };
-        pass.former.clear();
+        pass.forget_former();
         if pass.is_revoked || pass.has_expired(now_s) {
             let may_expire = context.phase == Phase::Active;
             pass.draw(&mut self.peer.random, now_s, may_expire);
@@ -132,6 +145,23 @@ impl Resumer {
             let text = format!("a message of {name}, which no token covers");
             context.oracle.fail(self.peer.id, text);
         }
+    }
+
+    /// Whether a token explains that a publication was refused: also one that was over when the answer was handed over.
+    pub(super) fn is_refusal_explained(
+        &self,
+        context: &Context<'_>,
+        topic: usize,
+        error: &ServerError,
+    ) -> bool {
+        let name = &context.plan.topics[topic];
+        let is = |code: ErrorCode| error.code == u32::from(code.number());
+        let explains = |token: &Token| {
+            is(ErrorCode::Forbidden) && !covers(token.rights, name)
+                || is(ErrorCode::TokenExpired) && token.has_expired(context.now_s)
+        };
+        let was = |pass: &Pass| pass.over.iter().any(explains);
+        self.pass.as_ref().is_some_and(was) || self.is_explained(context, topic, error)
     }
 
     /// Whether the token explains that something about a topic was refused, or has ended.
@@ -194,7 +224,7 @@ impl Resumer {
         match event {
             Event::TokenRenewed { .. } => {
                 if let Some(pass) = &mut self.pass {
-                    pass.former.clear();
+                    pass.forget_former();
                 }
             }
             Event::TokenExpires { .. } => {
@@ -202,13 +232,16 @@ impl Resumer {
                     self.renew(context, context.phase == Phase::Active);
                 }
             }
-            // The one before may have ended meanwhile.
+            // The new one has ended before it was judged: the session goes on with the one before.
+            Event::TokenRefused(error) if self.is_end_explained(context, error.code) => {
+                if let Some(pass) = &mut self.pass {
+                    pass.is_revoked = false;
+                }
+                self.renew(context, false);
+            }
             Event::TokenRefused(error) => {
                 let text = format!("a renewal is refused: {error}");
-                let is_explained = self.is_end_explained(context, error.code);
-                if !is_explained {
-                    context.oracle.fail(self.peer.id, text);
-                }
+                context.oracle.fail(self.peer.id, text);
             }
             Event::Error(error) if self.is_end_explained(context, error.code) => {}
             other => return Some(other),
