@@ -407,11 +407,8 @@ impl Client {
             }
             ServerFrame::Ping(token) => format!("ping {token}"),
             ServerFrame::Pong(token) => format!("pong {token}"),
-            ServerFrame::Renewed(renewed) => {
-                format!(
-                    "renewed {} until {} ms",
-                    renewed.request, renewed.expires_ms
-                )
+            ServerFrame::Renewed(it) => {
+                format!("renewed {} until {} ms", it.request, it.expires_ms)
             }
             ServerFrame::TokenExpires(at_ms) => format!("token expires at {at_ms} ms"),
             ServerFrame::TicketIssued(issued) => {

@@ -28,6 +28,7 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     write_shortages(&mut exposition, &statistics.sockets);
     door_metrics::write(&mut exposition, &statistics.door, &edge.turned_away);
     write_messages(&mut exposition, edge, home);
+    write_entitlement(&mut exposition, edge);
     write_topics(&mut exposition, home);
     write_disks(&mut exposition, statistics);
     tls_metrics::write(&mut exposition, &statistics.tls);
@@ -267,41 +268,6 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         "Resume tickets that did not hold.",
         edge.tickets_refused,
     );
-    exposition.gauge(
-        "crore_entitlements",
-        "Distinct tokens and API keys whose clients are here now.",
-        edge.entitlements,
-    );
-    exposition.counter(
-        "crore_credential_questions_total",
-        "Tokens and API keys that had to be judged.",
-        edge.questions,
-    );
-    exposition.counter(
-        "crore_credentials_refused_total",
-        "Tokens and API keys that were refused.",
-        edge.credentials_refused,
-    );
-    exposition.counter(
-        "crore_forbidden_total",
-        "Actions that their client's token does not permit.",
-        edge.forbidden,
-    );
-    exposition.counter(
-        "crore_renewals_total",
-        "Sessions that went on with a new token.",
-        edge.renewals,
-    );
-    exposition.counter(
-        "crore_tokens_expired_total",
-        "Connections ended because their token had expired.",
-        edge.tokens_expired,
-    );
-    exposition.counter(
-        "crore_revoked_total",
-        "Connections ended because their token was revoked.",
-        edge.revoked,
-    );
     exposition.counter(
         "crore_subscriptions_conflated_total",
         "Times that a slow subscription was brought to its newest message, past others.",
@@ -342,6 +308,44 @@ fn write_messages(exposition: &mut Exposition, edge: &EdgeStatistics, home: &Hom
         "crore_stream_gaps_total",
         "Times that such a stream lost records to eviction.",
         home.stream_gaps,
+    );
+}
+
+fn write_entitlement(exposition: &mut Exposition, edge: &EdgeStatistics) {
+    exposition.gauge(
+        "crore_entitlements",
+        "Distinct tokens and API keys whose clients are here now.",
+        edge.entitlements,
+    );
+    exposition.counter(
+        "crore_credential_questions_total",
+        "Tokens and API keys that had to be judged.",
+        edge.questions,
+    );
+    exposition.counter(
+        "crore_credentials_refused_total",
+        "Tokens and API keys that were refused.",
+        edge.credentials_refused,
+    );
+    exposition.counter(
+        "crore_forbidden_total",
+        "Actions that their client's token does not permit.",
+        edge.forbidden,
+    );
+    exposition.counter(
+        "crore_renewals_total",
+        "Sessions that went on with a new token.",
+        edge.renewals,
+    );
+    exposition.counter(
+        "crore_tokens_expired_total",
+        "Connections ended because their token had expired.",
+        edge.tokens_expired,
+    );
+    exposition.counter(
+        "crore_revoked_total",
+        "Connections ended because their token was revoked.",
+        edge.revoked,
     );
 }
 
