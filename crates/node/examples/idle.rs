@@ -3,19 +3,22 @@
 //! the shards' clock.
 //!
 //! ```console
-//! $ cargo run --release -p node --example idle -- 1000000 50000
+//! $ cargo run --release -p node --example idle -- 1000000 50000 [tokens]
 //! ```
+//!
+//! With `tokens` every connection shows a token of its own, of a subject and an id of its own, with terms that all share.
 //!
 //! Prints a line for every step (the second number): connections, the process's anonymous memory, what the shards say, and
 //! the slope of both since the line before. Reads `/proc/self/smaps_rollup`, so it runs on Linux.
 
 use broker::edge::{Edge, Written};
+use broker::entitlement::{Entitlement, Permissions, Question, Terms};
 use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
-    TicketSettings,
+    AddressSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings, RuleSettings,
+    Settings, TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -36,15 +39,19 @@ struct Shards {
     homes: Vec<(Home, HomeOutputs)>,
     memory: HeapMemory,
     now: Now,
+    has_tokens: bool,
+    terms: Arc<Terms>,
 }
 
 fn main() {
     let mut numbers = std::env::args()
         .skip(1)
+        .take(2)
         .map(|text| text.parse().expect("a number"));
     let connections: u64 = numbers.next().unwrap_or(1_000_000);
     let step: u64 = numbers.next().unwrap_or(50_000);
-    let settings = Arc::new(settings());
+    let has_tokens = std::env::args().nth(3).is_some_and(|word| word == "tokens");
+    let settings = Arc::new(settings(has_tokens));
     let now = Now {
         monotonic_ms: 1_000,
         unix_ms: 1_700_000_000_000,
@@ -63,6 +70,8 @@ fn main() {
             .collect(),
         memory: HeapMemory::new(1 << 30),
         now,
+        has_tokens,
+        terms: terms(),
     };
     println!("connections  anonymous  accounted  slope of both, bytes for each");
     let mut last = (0, anonymous_bytes(), shards.components().total());
@@ -107,13 +116,22 @@ impl Shards {
             generation: 1,
         };
         edge.accepted(key, [127, 0, 0, 1].into());
-        edge.received(key, &mut opening(number));
+        edge.received(key, &mut opening(number, self.has_tokens));
     }
 
     /// Letters and requests until all is quiet, and what is to be written is.
     fn turn(&mut self) {
         for edge in &mut self.edges {
             edge.turn(self.now);
+            for question in std::mem::take(&mut edge.out.questions) {
+                let verdict = Ok(entitlement(&question, &self.terms));
+                edge.judged(
+                    question.connection,
+                    question.purpose,
+                    question.digest,
+                    verdict,
+                );
+            }
         }
         loop {
             let mut is_quiet = true;
@@ -162,7 +180,7 @@ impl Shards {
 }
 
 /// As `crore serve` has them unless configured otherwise.
-fn settings() -> Settings {
+fn settings(has_tokens: bool) -> Settings {
     Settings {
         edges_count: SHARDS,
         homes_count: SHARDS,
@@ -193,12 +211,35 @@ fn settings() -> Settings {
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),
-        entitlement: None,
+        entitlement: has_tokens.then(EntitlementSettings::default),
+    }
+}
+
+/// What all tokens permit.
+fn terms() -> Arc<Terms> {
+    Arc::new(Terms {
+        permissions: Permissions {
+            subscribe: vec!["idle/#".into()],
+            ..Permissions::default()
+        },
+        ..Terms::default()
+    })
+}
+
+/// A token's word is its subject: 17 bytes.
+fn entitlement(question: &Question, terms: &Arc<Terms>) -> Entitlement {
+    Entitlement {
+        digest: question.digest,
+        subject: String::from_utf8_lossy(&question.credential).into(),
+        token_id: u64::from(question.connection.index) + 1,
+        issued_s: 1_700_000_000,
+        expires_s: 1_800_000_000,
+        terms: terms.clone(),
     }
 }
 
 /// All that a client says, at once: upgrade, hello, subscribe.
-fn opening(number: u64) -> Vec<u8> {
+fn opening(number: u64, has_token: bool) -> Vec<u8> {
     const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
     let mut bytes = Vec::new();
     let handshake = ClientHandshake {
@@ -210,10 +251,11 @@ fn opening(number: u64) -> Vec<u8> {
         deflate: false,
     };
     handshake.encode_request(&mut bytes);
+    let token = format!("token-{number:011}");
     let hello = ClientFrame::Hello(Hello {
         // Nobody answers pings here.
         ping_interval_s: 36_000,
-        token: None,
+        token: has_token.then_some(&token),
         name: None,
         ticket: None,
         cursors: List::from(&[][..]),
