@@ -288,3 +288,28 @@ fn revoked_while_a_verdict_is_on_its_way() {
         ",
     );
 }
+
+/// A verdict that knows nothing of the revocation yet, as it was on its way, does not let anybody stay.
+#[test]
+fn a_verdict_of_before_a_revocation() {
+    check_with(
+        with_tokens,
+        "
+        judge stop
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all.j:7
+        b: connect ws
+            b: 101 crore.v1
+        b: hello token ben.all.j:8
+        revoke 7
+        judge go
+            a: welcome ping 60s
+            a: close 3507 revoked
+            a: closed
+            b: welcome ping 60s
+        count entitlements
+            entitlements 1
+        ",
+    );
+}

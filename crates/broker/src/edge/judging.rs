@@ -36,6 +36,10 @@ pub(crate) struct Judging {
     unlooked: Vec<Key>,
     /// The next entry to be looked at since revocations have changed.
     recheck_at: Option<u32>,
+    /// Until then a verdict may come that knows nothing of what was revoked; milliseconds of the monotonic clock.
+    unsure_until_ms: u64,
+    /// Entries of such verdicts.
+    unsure: Vec<u32>,
     /// The next connection to be looked at since an entry was revoked.
     end_at: Option<u32>,
 }
@@ -46,17 +50,24 @@ impl Judging {
             entitlements: Entitlements::new(),
             unlooked: Vec::new(),
             recheck_at: None,
+            unsure_until_ms: 0,
+            unsure: Vec::new(),
             end_at: None,
         }
     }
 
     /// Whether [`Edge::recheck`] has something to do.
     pub fn has_work(&self) -> bool {
-        self.recheck_at.is_some() || self.end_at.is_some() || !self.unlooked.is_empty()
+        self.recheck_at.is_some()
+            || self.end_at.is_some()
+            || !self.unlooked.is_empty()
+            || !self.unsure.is_empty()
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.entitlements.memory_bytes() + vector_bytes::<Key>(self.unlooked.capacity())
+        self.entitlements.memory_bytes()
+            + vector_bytes::<Key>(self.unlooked.capacity())
+            + vector_bytes::<u32>(self.unsure.capacity())
     }
 }
 
@@ -208,6 +219,11 @@ impl Edge {
             return;
         }
         let verdict = verdict.and_then(|entitlement| self.enter_entitlement(&entitlement));
+        if let Ok(at) = verdict
+            && self.now.monotonic_ms < self.judging.unsure_until_ms
+        {
+            self.judging.unsure.push(at);
+        }
         let verdict = self.count_refusal(verdict);
         self.slots[index].clear(flag::ASKED);
         match purpose {
@@ -270,6 +286,8 @@ impl Edge {
     /// Something has been revoked, or is not any more: all entitlements are looked at again, in the calls of
     /// [`Edge::recheck`] that follow.
     pub fn revocations_changed(&mut self) {
+        let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
+        self.judging.unsure_until_ms = self.now.monotonic_ms + timeout_ms;
         if self.judging.entitlements.len() > 0 {
             self.judging.recheck_at = Some(0);
         }
@@ -282,6 +300,9 @@ impl Edge {
         for key in std::mem::take(&mut self.judging.unlooked) {
             self.look_at_ticket(key, judge);
         }
+        for at in std::mem::take(&mut self.judging.unsure) {
+            self.look_at(at, judge);
+        }
         self.recheck_entries(judge);
         self.end_revoked();
     }
@@ -293,27 +314,28 @@ impl Edge {
         let Some(at) = self.credential(key.index).and_then(Credential::of_ticket) else {
             return;
         };
+        self.look_at(at, judge);
+        self.slots[key.index].clear(flag::ASKED);
+        self.ticket_looked_at(key.index, at);
+    }
+
+    fn look_at(&mut self, at: u32, judge: &dyn Judge) {
         let entitlements = &mut self.judging.entitlements;
         if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
             entitlements.revoke(at);
             self.judging.end_at = Some(0);
         }
-        self.slots[key.index].clear(flag::ASKED);
-        self.ticket_looked_at(key.index, at);
     }
 
     fn recheck_entries(&mut self, judge: &dyn Judge) {
         let Some(from) = self.judging.recheck_at else {
             return;
         };
-        let entitlements = &mut self.judging.entitlements;
-        let end = entitlements.places().min(from + ENTRIES_TURN_MAX);
-        self.judging.recheck_at = (end < entitlements.places()).then_some(end);
+        let places = self.judging.entitlements.places();
+        let end = places.min(from + ENTRIES_TURN_MAX);
+        self.judging.recheck_at = (end < places).then_some(end);
         for at in from..end {
-            if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
-                entitlements.revoke(at);
-                self.judging.end_at = Some(0);
-            }
+            self.look_at(at, judge);
         }
     }
 

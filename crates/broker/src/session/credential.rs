@@ -138,8 +138,11 @@ impl Edge {
     /// Whether a request may go on for which any valid credential will do.
     pub(super) fn require_credential(&self, index: u32) -> Result<(), Fault> {
         match &self.settings.entitlement {
-            Some(_) if self.slots[index].entitlement == NONE => Err(Fault::anonymous()),
-            _ => Ok(()),
+            None => Ok(()),
+            Some(_) => match self.entitlement_of(index) {
+                None => Err(Fault::anonymous()),
+                Some(at) => Ok(self.check_entitlement(at)?),
+            },
         }
     }
 

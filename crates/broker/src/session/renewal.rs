@@ -215,6 +215,12 @@ impl Edge {
             return;
         };
         self.slots[index].clear(flag::ASKED);
+        // It may have ended while the homes were asked.
+        if let Err(code) = self.check_entitlement(renewal.at) {
+            self.judging.entitlements.release(renewal.at);
+            self.refuse_renewal(index, renewal.request, code);
+            return self.resume(index);
+        }
         let names = renewal
             .asked
             .take()

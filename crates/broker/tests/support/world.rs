@@ -5,7 +5,7 @@ use super::judge::FakeJudge;
 use super::request;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, EdgeStatistics, Pressure, Written};
-use broker::entitlement::{Judge, Question};
+use broker::entitlement::{Judge, Judged, Question};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
 use broker::mail::{Code, Letter, Request};
 use broker::now::Now;
@@ -29,7 +29,8 @@ struct Shard {
     /// Requests and letters on their way to this shard, by sender.
     requests: VecDeque<(u16, Request)>,
     letters: VecDeque<(u16, Letter)>,
-    questions: VecDeque<Question>,
+    /// With the verdicts of the moment when they were asked.
+    questions: VecDeque<(Question, Judged)>,
 }
 
 /// A client's socket.
@@ -373,21 +374,28 @@ impl<'a> World<'a> {
         let Shard {
             edge, questions, ..
         } = &mut self.shards[at];
-        questions.extend(edge.out.questions.drain(..));
+        let now_s = self.now.unix_ms / 1_000;
+        for question in edge.out.questions.drain(..) {
+            let Question {
+                kind,
+                ref credential,
+                digest,
+                ..
+            } = question;
+            let judged = self.judge.judge(kind, credential, digest, now_s);
+            questions.push_back((question, judged));
+        }
         let mut is_busy = false;
         while !self.judge_stopped
-            && let Some(question) = questions.pop_front()
+            && let Some((question, judged)) = questions.pop_front()
         {
             is_busy = true;
             let Question {
                 connection,
                 purpose,
-                kind,
-                credential,
                 digest,
+                ..
             } = question;
-            let now_s = self.now.unix_ms / 1_000;
-            let judged = self.judge.judge(kind, &credential, digest, now_s);
             edge.judged(connection, purpose, digest, judged.verdict);
         }
         edge.recheck(&self.judge);

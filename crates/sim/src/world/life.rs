@@ -75,7 +75,6 @@ impl World {
             });
             let parts = ReactorParts {
                 home,
-                judge: None,
                 net: SimNet::new(self.network.clone(), shard),
                 mailbox: SimMailbox::new(self.mesh.clone(), self.disks.clone(), shard),
                 clock: SimClock(self.clock.clone()),
