@@ -7,6 +7,7 @@
 //! A new target is: a function here, its name in [`TARGETS`], one line in `fuzz_targets/`, one entry in `Cargo.toml`,
 //! seeds in [`seeds`].
 
+mod entitlement;
 mod http;
 mod native;
 mod proxy;
@@ -21,6 +22,7 @@ mod websocket;
 #[path = "../../crates/wire/tests/drive/mod.rs"]
 mod drive;
 
+pub use entitlement::token;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
 pub use native::{native_client_frame, native_server_frame};
 pub use proxy::proxy;
@@ -57,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     store_segment,
     ticket,
     tls_record,
+    token,
 ];
 
 /// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.

@@ -28,6 +28,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "store_index" => crate::store::template_bytes(true),
         "store_segment" => crate::store::template_bytes(false),
         "ticket" => tickets(),
+        "token" => tokens(),
         "tls_record" => tls_records(),
         _ => Vec::new(),
     };
@@ -117,6 +118,32 @@ fn proxy_headers() -> Vec<Vec<u8>> {
 }
 
 /// What is signed: nothing, and one subscription of each kind.
+fn tokens() -> Vec<Vec<u8>> {
+    let texts: [(u8, &str); 7] = [
+        (
+            0,
+            "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJzdWIiOiJhbm5hIiwiZXhwIjo5fQ.AAAA",
+        ),
+        (0, "eyJhbGciOiJub25lIn0.e30.AA"),
+        (
+            1,
+            r#"{"iss":"i","sub":"anna","aud":["a"],"exp":4e9,"nbf":1,"iat":1,"jti":"t","permissions":{"sub":["a/{sub}/#"],"pub":["b"],"history":["+"],"presence":[],"all":["c"]},"limits":{"connections":1,"subscriptions":2,"publish_rate":3}}"#,
+        ),
+        (
+            2,
+            r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","use":"sig","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},{"kty":"oct","k":"AA"},{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"},{"kty":"RSA","n":"AQAB","e":"AQAB"}]}"#,
+        ),
+        (
+            3,
+            r#"{"version":1,"ids_given":3,"revocations":[{"id":1,"jti":"t","ends":5000},{"id":2,"sub":"anna","issued_before":1000},{"id":3,"issued_before":900}]}"#,
+        ),
+        (4, "https://id.example.com:8443/.well-known/jwks.json?v=1"),
+        (4, "http://[::1]:80"),
+    ];
+    let seed = |(kind, text): &(u8, &str)| [&[*kind], text.as_bytes()].concat();
+    texts.iter().map(seed).collect()
+}
+
 fn tickets() -> Vec<Vec<u8>> {
     let at = |epoch, offset| Position { epoch, offset };
     let subscription = |client, filter: &str, policy, cursor| TicketSubscription {

@@ -1,7 +1,7 @@
 //! The command line. Each command's arguments stand beside its code.
 
 use crate::commands::{
-    bench, completion, config, demo, history, log, publish, serve, subscribe, tls,
+    bench, completion, config, demo, history, log, publish, serve, subscribe, tls, token,
 };
 use crate::configuration::Sources;
 use crate::{doctor, plan};
@@ -47,6 +47,8 @@ pub enum Command {
     Log(log::Arguments),
     /// Make a certificate to try TLS out.
     Tls(tls::Arguments),
+    /// Make and check keys and tokens, and revoke tokens.
+    Token(token::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
     /// Print the version, the commit and the compiler.

@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod configuration;
 mod doctor;
+mod entitled;
 mod exit;
 mod logging;
 mod memory_ceiling;

@@ -167,7 +167,11 @@ fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
     }
 }
 
-fn fetch(source: &KeySource) -> Result<Jwks, String> {
+/// Fetches once.
+///
+/// # Errors
+/// In words; also if no key of the set can be used.
+pub fn fetch(source: &KeySource) -> Result<Jwks, String> {
     let bytes = fetch::get(&source.url, &source.tls, FETCH_TIMEOUT, JWKS_BYTES_MAX)?;
     let jwks = Jwks::parse(&bytes)?;
     if jwks.keys.is_empty() {

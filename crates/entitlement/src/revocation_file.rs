@@ -63,6 +63,7 @@ pub fn read(data_dir: &Path) -> io::Result<Revocations> {
 /// The old file is still there, then.
 pub fn write(data_dir: &Path, revocations: &Revocations) -> io::Result<()> {
     let (target, new) = paths(data_dir);
+    fs::create_dir_all(data_dir)?;
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

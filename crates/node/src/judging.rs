@@ -114,3 +114,113 @@ fn tell(edge: &mut Edge, question: &Question, verdict: Result<Entitlement, Error
 
 /// A list that a storm has made longer is given back after it.
 const KEPT_LEN_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use broker::entitlement::{CredentialKind, Digest, Judged, Purpose};
+    use broker::filters::FilterTrie;
+    use broker::settings::{Limits, Settings, TicketSettings};
+    use std::sync::Mutex;
+    use stdx::key::Key;
+
+    /// Refuses, and remembers in which order; credentials of an even number have a signature to compute.
+    #[derive(Default)]
+    struct Strict(Mutex<Vec<u32>>);
+
+    impl Judge for Strict {
+        fn judge(&self, _: CredentialKind, credential: &[u8], _: Digest, _: u64) -> Judged {
+            let number =
+                u32::from_le_bytes([credential[0], credential[1], credential[2], credential[3]]);
+            self.0.lock().unwrap().push(number);
+            Judged {
+                verdict: Err(ErrorCode::Unauthorized),
+                was_computed: number.is_multiple_of(2),
+            }
+        }
+
+        fn is_revoked(&self, _: &Entitlement) -> bool {
+            false
+        }
+    }
+
+    fn edge() -> Edge {
+        let settings = Settings {
+            edges_count: 1,
+            homes_count: 1,
+            logs: Vec::new(),
+            rules: Vec::new(),
+            rule_filters: FilterTrie::default(),
+            limits: Limits::default(),
+            tickets: TicketSettings::default(),
+            node_name: "test".into(),
+            compression: None,
+            allowed_origins: Vec::new(),
+            entitlement: None,
+        };
+        Edge::new(Arc::new(settings), 0, Now::default())
+    }
+
+    fn question(number: u32, bytes: usize) -> Question {
+        let mut credential = vec![0; bytes];
+        credential[..4].copy_from_slice(&number.to_le_bytes());
+        Question {
+            connection: Key {
+                index: number,
+                generation: 0,
+            },
+            purpose: Purpose::Hello,
+            kind: CredentialKind::Token,
+            digest: Digest::of(CredentialKind::Token, &credential),
+            credential: credential.into(),
+        }
+    }
+
+    #[test]
+    fn a_turn_computes_a_bounded_number_of_signatures_and_the_rest_follows_in_order() {
+        let judge = Arc::new(Strict::default());
+        let mut judging = Judging::new(Some(judge.clone()));
+        let mut edge = edge();
+        edge.out.questions = (0..100).map(|number| question(number, 8)).collect();
+        let answered = || judge.0.lock().unwrap().len();
+        let mut before = 0;
+        for _ in 0..4 {
+            judging.turn(&mut edge, Now::default());
+            // Every second one has a signature.
+            let count = answered() - before;
+            assert!(count <= 2 * SIGNATURES_TURN_MAX, "{count}");
+            before += count;
+        }
+        assert!(!judging.has_more() && judging.waiting_bytes == 0);
+        assert!(judge.0.lock().unwrap().iter().copied().eq(0..100));
+    }
+
+    #[test]
+    fn what_waits_has_a_bound_in_bytes() {
+        let judge = Arc::new(Strict::default());
+        let mut judging = Judging::new(Some(judge.clone()));
+        let mut edge = edge();
+        let bytes = 1 << 20;
+        let count = (WAITING_BYTES_MAX / bytes) as u32;
+        // With signatures, so that they wait.
+        let many = (0..2 * count).map(|number| question(2 * number, bytes));
+        edge.out.questions = many.collect();
+        judging.turn(&mut edge, Now::default());
+        assert!(judging.memory_bytes() <= WAITING_BYTES_MAX + (1 << 20));
+        while judging.has_more() {
+            judging.turn(&mut edge, Now::default());
+        }
+        // Those that came first, and no others.
+        let answered = judge.0.lock().unwrap().clone();
+        assert!(answered.into_iter().eq((0..count).map(|number| 2 * number)));
+    }
+
+    #[test]
+    fn without_a_judge_nothing_is_taken() {
+        let mut judging = Judging::new(None);
+        let mut edge = edge();
+        edge.out.questions.push(question(1, 8));
+        judging.turn(&mut edge, Now::default());
+        assert!(!judging.has_more() && edge.out.questions.is_empty());
+    }
+}

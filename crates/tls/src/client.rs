@@ -146,6 +146,37 @@ impl Client {
     }
 }
 
+/// For a plain stream of the TLS library, as a fetch of something small needs one: no tickets, nothing extracted. Without roots it
+/// believes nobody.
+///
+/// # Errors
+/// The file of roots that is not as it should be.
+pub fn plain_client(believed: Option<&Roots>) -> Result<Arc<ClientConfig>, LoadError> {
+    let provider = Arc::new(suites::provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(|error| LoadError {
+            file: PathBuf::new(),
+            problem: error.to_string(),
+            expected: "a configuration that the TLS library takes",
+        })?;
+    let store = match believed {
+        None => RootCertStore::empty(),
+        Some(Roots::File(file)) => roots(file)?,
+        Some(Roots::System) => roots(&system_file()?)?,
+        Some(Roots::Insecure) => {
+            let config = builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                .with_no_client_auth();
+            return Ok(Arc::new(config));
+        }
+    };
+    let mut config = builder.with_root_certificates(store).with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
 fn system_file() -> Result<PathBuf, LoadError> {
     if let Some(file) = std::env::var_os(SYSTEM_VARIABLE) {
         return Ok(file.into());

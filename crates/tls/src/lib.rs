@@ -50,7 +50,7 @@ mod writing;
 mod x509;
 
 pub use alert::Fault;
-pub use client::{Client, ClientSettings, Roots};
+pub use client::{Client, ClientSettings, Roots, plain_client};
 pub use counters::{Counters, Statistics};
 pub use self_signed::{SelfSigned, self_signed};
 pub use server::{Loaded, Server, ServerSettings};

@@ -5,7 +5,7 @@
 
 use super::door_metrics;
 use super::exposition::Exposition;
-use super::tls_metrics;
+use super::{entitlement_metrics, tls_metrics};
 use crate::process;
 use crate::process::memory::{self, Rest};
 use broker::edge::EdgeStatistics;
@@ -15,7 +15,11 @@ use node::NodeStatistics;
 use stdx::memory::Components;
 
 /// The whole text.
-pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
+pub fn render(
+    node_name: &str,
+    statistics: &NodeStatistics,
+    entitlement: &entitlement::Statistics,
+) -> String {
     let NodeStatistics { edge, home, .. } = statistics;
     let mut exposition = Exposition::default();
     let labels = [
@@ -32,6 +36,7 @@ pub fn render(node_name: &str, statistics: &NodeStatistics) -> String {
     write_topics(&mut exposition, home);
     write_disks(&mut exposition, statistics);
     tls_metrics::write(&mut exposition, &statistics.tls);
+    entitlement_metrics::write(&mut exposition, entitlement);
     write_threads(&mut exposition, statistics);
     write_memory(
         &mut exposition,
@@ -609,6 +614,7 @@ mod tests {
                 home,
                 ..NodeStatistics::default()
             },
+            &Default::default(),
         );
         for line in [
             "crore_connections_accepted_total 7",
@@ -627,7 +633,7 @@ mod tests {
     /// counters and for nothing else, no unit but base units, lower case.
     #[test]
     fn names_follow_the_conventions() {
-        let text = render("n", &NodeStatistics::default());
+        let text = render("n", &NodeStatistics::default(), &Default::default());
         let mut helped = Vec::new();
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {

@@ -1,20 +1,25 @@
 //! The operators' port: health, metrics and the live page, on one thread with a tokio of its own, far from messages.
 //!
-//! Invariants: it only reads. Bound on loopback, it answers only requests that name this machine, so that no web page can
+//! Invariants: it only reads, but for revocations (`authority` says who may change them). Bound on loopback, it answers only requests that name this machine, so that no web page can
 //! reach it by a name of its own that resolves to loopback.
 
+mod authority;
 mod door_metrics;
+mod entitlement_metrics;
 mod exposition;
 pub mod metrics;
 mod page;
+pub mod revocations;
 mod tls_metrics;
 
+use authority::Authority;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use revocations::Revoking;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -28,6 +33,8 @@ pub struct Operated {
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Prometheus text.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
+    /// What revocations act on; none where nobody is asked for a token.
+    pub revoking: Option<Revoking>,
 }
 
 /// What does not change while the node runs.
@@ -92,6 +99,15 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<()> 
 }
 
 fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
+    let authority = Authority {
+        is_loopback: address.ip().is_loopback(),
+        judge: shared
+            .operated
+            .revoking
+            .as_ref()
+            .map(|revoking| Arc::clone(&revoking.judge)),
+    };
+    let revocations = revocations::routes(authority, shared.operated.revoking.clone());
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -101,7 +117,8 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
-        .with_state(shared);
+        .with_state(shared)
+        .merge(revocations);
     if address.ip().is_loopback() {
         router.layer(middleware::from_fn(refuse_foreign_host))
     } else {

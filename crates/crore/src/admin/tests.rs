@@ -28,6 +28,7 @@ impl Port {
                 false => Readiness::NotReady("draining"),
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
+            revoking: None,
         };
         spawn(vec![listener], operated).unwrap();
         Port { address, is_ready }
@@ -148,6 +149,7 @@ fn without_listeners_nothing_is_served() {
         },
         readiness: Box::new(|| Readiness::Ready),
         metrics: Box::new(String::new),
+        revoking: None,
     };
     assert!(spawn(Vec::new(), operated).is_ok());
 }

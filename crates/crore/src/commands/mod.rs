@@ -13,6 +13,8 @@ pub mod publish;
 pub mod serve;
 pub mod subscribe;
 pub mod tls;
+pub mod token;
+mod token_revoke;
 mod version;
 
 use crate::cli::Command;
@@ -34,6 +36,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Plan(arguments) => crate::plan::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Tls(arguments) => tls::run(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),

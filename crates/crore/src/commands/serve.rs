@@ -1,17 +1,21 @@
 //! `crore serve`: a node with its operators' port, from start to drain.
 //!
 //! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when the node accepts.
-//! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the files of TLS again.
+//! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the files of
+//! TLS and of keys for tokens again.
 
+use crate::admin::revocations::Revoking;
 use crate::admin::{self, About, Readiness};
 use crate::cli::ConfigurationArguments;
 use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::{self, Configuration, assemble};
+use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
 use crate::signals::Signal;
 use crate::{memory_ceiling, process, shortages, signals, ticket_keys, tls_files};
 use anyhow::Context;
+use broker::entitlement::Judge;
 use net::kernel::{nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
@@ -57,7 +61,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     );
     let operators = bind(configuration.addresses("listen.operators"))?;
     let operator_addresses = local_addresses(&operators)?;
-    let serving = start(&configuration, &operator_addresses)?;
+    let mut serving = start(&configuration, &operator_addresses)?;
+    if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
+        entitled::watch(notices, log).context("no thread to tell of refusals")?;
+    }
 
     for address in &serving.addresses {
         log.announce("listening clients", &[("url", &http_url(*address))]);
@@ -81,7 +88,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 
     let signal = loop {
         match signal.recv().context("the signal thread is gone")? {
-            Signal::Hangup => tls_files::reload(serving.tls.as_deref(), &log),
+            Signal::Hangup => {
+                tls_files::reload(serving.tls.as_deref(), &log);
+                serving.reload_keys(&configuration, &log);
+            }
             signal => break signal,
         }
     };
@@ -103,6 +113,8 @@ struct Serving {
     /// What clients with TLS are shown.
     tls: Option<Arc<tls::Server>>,
     notices: Vec<ticket_keys::Notice>,
+    /// Who judges tokens and API keys, if anybody.
+    entitled: Option<Entitled>,
 }
 
 impl Serving {
@@ -116,11 +128,51 @@ impl Serving {
         Ok(())
     }
 
+    fn revoking(&self) -> Option<Revoking> {
+        let entitled = self.entitled.as_ref()?;
+        let node = Arc::clone(&self.node);
+        let changed = move || {
+            if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
+                node.revocations_changed();
+            }
+        };
+        Some(Revoking {
+            judge: Arc::clone(&entitled.judge),
+            data_dir: entitled.data_dir.clone(),
+            changed: Arc::new(changed),
+        })
+    }
+
+    /// Reads the files of keys again. If one of them is not as it should be, the keys that there are hold on.
+    fn reload_keys(&self, configuration: &Configuration, log: &Log) {
+        let Some(entitled) = &self.entitled else {
+            return;
+        };
+        match entitled::judge_settings(configuration) {
+            Ok(settings) => {
+                entitled.judge.replace(settings);
+                if let Some(revoking) = self.revoking() {
+                    (revoking.changed)();
+                }
+                log.write(Level::Info, "The keys for tokens were read again.", &[]);
+            }
+            Err(faults) => log.write(
+                Level::Error,
+                "The keys for tokens cannot be read again; those that there are hold on.",
+                &[("problem", &faults.to_string())],
+            ),
+        }
+    }
+
     fn operated(&self, configuration: &Configuration) -> admin::Operated {
         let is_draining = Arc::clone(&self.is_draining);
         let asked = Arc::clone(&self.node);
         let measured = Arc::clone(&self.node);
         let node_name = configuration.text("node.name").to_owned();
+        let revoking = self.revoking();
+        let judge = revoking
+            .as_ref()
+            .map(|revoking| Arc::clone(&revoking.judge));
         admin::Operated {
             about: About {
                 node_name: node_name.clone(),
@@ -139,8 +191,10 @@ impl Serving {
             metrics: Box::new(move || {
                 let node = measured.read().unwrap_or_else(PoisonError::into_inner);
                 let statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
-                admin::metrics::render(&node_name, &statistics)
+                let of_judge = judge.as_ref().map(|judge| judge.statistics());
+                admin::metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
             }),
+            revoking,
         }
     }
 }
@@ -165,6 +219,11 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
     notices.extend(notice);
     let server = tls.as_ref().map(|tls| Arc::clone(&tls.server));
     options.tls = tls;
+    let entitled = entitled::prepare(configuration)?;
+    notices.extend(entitled::notices(configuration));
+    options.judge = entitled
+        .as_ref()
+        .map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
     notices.extend(of_node.map(|notice| (Level::Warn, notice)));
@@ -173,6 +232,7 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
         tls_addresses: node.tls_addresses().to_vec(),
         tls: server,
         notices,
+        entitled,
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
         is_draining: Arc::new(AtomicBool::new(false)),

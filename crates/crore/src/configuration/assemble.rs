@@ -134,7 +134,7 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
         node_name: configuration.text("node.name").into(),
         compression: compression(configuration),
         allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
-        entitlement: None,
+        entitlement: crate::entitled::settings(configuration),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Configuration;
 use super::fault::Origin;
 use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
+use super::options_entitlement::{self, API_KEY_OPTIONS, TABLES, TOKEN_KEY_OPTIONS};
 use super::value::Value;
 use std::fmt::Write;
 
@@ -38,6 +39,12 @@ pub fn default_file() -> String {
     for spec in RULE_OPTIONS {
         write_option(&mut text, spec.key, spec);
     }
+    for (name, sentence, specs) in TABLES {
+        let _ = write!(text, "\n# {sentence}\n# [[{name}]]\n");
+        for spec in *specs {
+            write_option(&mut text, spec.key, spec);
+        }
+    }
     text
 }
 
@@ -64,6 +71,10 @@ pub fn reference() -> String {
         "\n## [[rule]]\n\nWhat holds for the topics of a filter; the most specific filter wins.\n",
     );
     write_table(&mut text, RULE_OPTIONS.iter(), false);
+    for (name, sentence, specs) in TABLES {
+        let _ = write!(text, "\n## [[{name}]]\n\n{sentence}\n");
+        write_table(&mut text, specs.iter(), false);
+    }
     text
 }
 
@@ -92,6 +103,8 @@ pub fn in_force(configuration: &Configuration) -> String {
     for (name, entries, specs) in [
         ("log", &configuration.logs, LOG_OPTIONS),
         ("rule", &configuration.rules, RULE_OPTIONS),
+        ("token_key", &configuration.token_keys, TOKEN_KEY_OPTIONS),
+        ("api_key", &configuration.api_keys, API_KEY_OPTIONS),
     ] {
         for entry in entries {
             let _ = writeln!(text, "\n[[{name}]]");
@@ -124,7 +137,10 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
         }
         None if name == "key_file" => _ = writeln!(text, "# {name} = \"/etc/crore/key.pem\""),
         None if name == "filter" => _ = writeln!(text, "# {name} = \"prices/#\""),
-        None => _ = writeln!(text, "# {name} = \"memory\""),
+        None => {
+            let example = options_entitlement::example(name).unwrap_or("memory");
+            _ = writeln!(text, "# {name} = \"{example}\"");
+        }
     }
 }
 

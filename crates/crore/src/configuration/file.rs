@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, Origin, nearest};
 use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
+use super::options_entitlement::{API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::value::Raw;
 use super::{Configuration, Entry};
 use std::path::PathBuf;
@@ -38,7 +39,15 @@ pub fn read(
             ("rule", DeValue::Array(tables)) => {
                 configuration.rules = read_tables("rule", RULE_OPTIONS, tables, &lines, faults);
             }
-            (name @ ("log" | "rule"), _) => faults.push(Fault {
+            ("token_key", DeValue::Array(tables)) => {
+                configuration.token_keys =
+                    read_tables("token_key", TOKEN_KEY_OPTIONS, tables, &lines, faults);
+            }
+            ("api_key", DeValue::Array(tables)) => {
+                configuration.api_keys =
+                    read_tables("api_key", API_KEY_OPTIONS, tables, &lines, faults);
+            }
+            (name @ ("log" | "rule" | "token_key" | "api_key"), _) => faults.push(Fault {
                 origin,
                 key: name.into(),
                 problem: format!("{} is not an array of tables", raw(value.get_ref())),
@@ -106,7 +115,7 @@ fn unknown_top_level(key: &str, origin: Origin) -> Fault {
         SECTIONS
             .iter()
             .map(|(name, _)| *name)
-            .chain(["log", "rule"])
+            .chain(["log", "rule", "token_key", "api_key"])
     };
     let meant = nearest(key, sections()).or_else(|| {
         // A key without its section, as `io_threads = 2` at the top of the file.

@@ -10,7 +10,9 @@ pub mod fault;
 mod file;
 mod moment;
 pub mod options;
+pub mod options_entitlement;
 mod relations;
+pub mod relations_entitlement;
 pub mod value;
 
 use fault::{Fault, Faults, Origin};
@@ -31,6 +33,10 @@ pub struct Configuration {
     pub logs: Vec<Entry>,
     /// The `[[rule]]` tables.
     pub rules: Vec<Entry>,
+    /// The `[[token_key]]` tables.
+    pub token_keys: Vec<Entry>,
+    /// The `[[api_key]]` tables.
+    pub api_keys: Vec<Entry>,
 }
 
 /// A segment on disk is by default about so small a part of its log.
@@ -130,6 +136,8 @@ impl Default for Configuration {
                 .collect(),
             logs: vec![Entry::with_defaults(LOG_OPTIONS, Origin::Default)],
             rules: Vec::new(),
+            token_keys: Vec::new(),
+            api_keys: Vec::new(),
         }
     }
 }
@@ -249,6 +257,14 @@ impl Entry {
     /// Words; `None` where none were given.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).map(|(value, _)| text_of(value))
+    }
+
+    /// A list of words.
+    pub fn texts(&self, key: &str) -> &[String] {
+        match self.get(key) {
+            Some((Value::Texts(texts), _)) => texts,
+            _ => &[],
+        }
     }
 
     /// Where a key's value comes from; the table's beginning where it was not given.

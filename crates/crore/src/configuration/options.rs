@@ -3,10 +3,11 @@
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
+use super::options_entitlement::{self, ENTITLEMENT_OPTIONS};
 use super::value::{Kind, Value};
 
 /// One option.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
     /// `section.name`; for the keys of `[[log]]` and `[[rule]]` the name alone.
     pub key: &'static str,
@@ -42,7 +43,12 @@ impl OptionSpec {
         if self.default.is_empty()
             && !matches!(
                 self.kind,
-                Kind::Origins | Kind::Networks | Kind::Addresses | Kind::Keys
+                Kind::Origins
+                    | Kind::Networks
+                    | Kind::Addresses
+                    | Kind::Keys
+                    | Kind::Filters
+                    | Kind::Words
             )
         {
             return None;
@@ -90,6 +96,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "limits",
         "Bounds of a node, and of each of its shards, sessions and messages.",
     ),
+    options_entitlement::SECTION,
 ];
 
 const fn option(
@@ -165,7 +172,25 @@ const DAY_S: u64 = 86_400;
 const MANY: u64 = u32::MAX as u64 - 1;
 
 /// Options that stand once.
-pub const OPTIONS: &[OptionSpec] = &[
+pub const OPTIONS: &[OptionSpec] = &joined::<{ NODE_OPTIONS.len() + ENTITLEMENT_OPTIONS.len() }>(
+    NODE_OPTIONS,
+    ENTITLEMENT_OPTIONS,
+);
+
+const fn joined<const N: usize>(first: &[OptionSpec], second: &[OptionSpec]) -> [OptionSpec; N] {
+    let mut all = [first[0]; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = match at < first.len() {
+            true => first[at],
+            false => second[at - first.len()],
+        };
+        at += 1;
+    }
+    all
+}
+
+const NODE_OPTIONS: &[OptionSpec] = &[
     option(
         "node.name",
         Kind::Text { bytes_max: 64 },
@@ -212,13 +237,13 @@ pub const OPTIONS: &[OptionSpec] = &[
         "listen.clients",
         Kind::Addresses,
         "127.0.0.1:8800",
-        "Addresses for clients. Anything but loopback needs listen.open.",
+        "Addresses for clients. Anything but loopback needs entitlement.mode = \"tokens\", or listen.open.",
     ),
     option(
         "listen.open",
         Kind::Boolean,
         "false",
-        "Serve everybody who can reach the node. There is no entitlement yet: whoever can connect can publish and read all. Where listen.clients is not given, it becomes 0.0.0.0:8800.",
+        "Serve everybody who can reach the node, also where nobody is asked for a token (entitlement.mode = \"open\"): whoever can connect can publish and read all. Where listen.clients is not given, it becomes 0.0.0.0:8800.",
     ),
     option(
         "listen.operators",
@@ -266,7 +291,7 @@ pub const OPTIONS: &[OptionSpec] = &[
         "tls.listen",
         Kind::Addresses,
         "127.0.0.1:8843",
-        "Addresses for clients that speak TLS (https, wss). Anything but loopback needs listen.open, with which it is 0.0.0.0:8843 where it is not given.",
+        "Addresses for clients that speak TLS (https, wss). Anything but loopback needs entitlement.mode = \"tokens\", or listen.open, with which it is 0.0.0.0:8843 where it is not given.",
     ),
     option(
         "tls.certificate_file",
@@ -759,13 +784,17 @@ mod tests {
             let has_default = spec.default_value().is_some();
             let needs_none = ["node.data_dir", "tls.certificate_file", "tls.key_file"];
             assert!(
-                has_default || needs_none.contains(&spec.key),
+                has_default
+                    || needs_none.contains(&spec.key)
+                    || options_entitlement::WITHOUT_DEFAULT.contains(&spec.key),
                 "{}",
                 spec.key
             );
             keys.push(spec.key);
         }
-        for spec in OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS) {
+        let of_tables = options_entitlement::TABLES.iter().flat_map(|table| table.2);
+        let listed = OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS);
+        for spec in listed.chain(of_tables) {
             spec.default_value();
             assert!(
                 spec.help.ends_with('.') && !spec.help.contains('\n'),

@@ -1,7 +1,7 @@
 //! Relations between options: bounds asserted against each other, and what one option needs of another.
 
-use super::Configuration;
 use super::fault::{Fault, Origin};
+use super::{Configuration, relations_entitlement};
 use std::collections::HashMap;
 
 /// What a frame or record may need beside its payload: topic, content type, tags, numbers.
@@ -63,6 +63,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_proxies(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
+    relations_entitlement::check(configuration, faults);
 }
 
 fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
@@ -94,7 +95,7 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
             expected: "at least one address, or TLS (tls.certificate_file)".into(),
         });
     }
-    if configuration.is_on("listen.open") {
+    if configuration.is_on("listen.open") || relations_entitlement::takes_tokens(configuration) {
         return;
     }
     for key in ["listen.clients", "tls.listen"] {
@@ -105,9 +106,9 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
                 origin: origin.clone(),
                 key: key.into(),
                 problem: format!(
-                    "{address} can be reached from outside, and there is no entitlement: whoever can connect could publish and read everything"
+                    "{address} can be reached from outside, and nobody is asked for a token: whoever can connect could publish and read everything"
                 ),
-                expected: "a loopback address, or --open (listen.open = true) to say that this is meant".into(),
+                expected: "a loopback address, entitlement.mode = \"tokens\", or --open (listen.open = true) to say that this is meant".into(),
             });
         }
     }

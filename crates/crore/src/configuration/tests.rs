@@ -469,10 +469,14 @@ fn the_default_file_and_what_is_in_force_read_back() {
             Some(rest) if rest.starts_with("[[") || is_assignment(rest) => format!("{rest}\n"),
             _ => format!("{line}\n"),
         })
+        // A key for tokens is one of several kinds, and is there for somebody who asks.
+        .filter(|line| !line.starts_with("secret"))
+        .map(|line| line.replace("mode = \"open\"", "mode = \"tokens\""))
         .collect();
     let all = load_text(path, &uncommented).unwrap();
     assert_eq!(all.rules.len(), 1);
-    for spec in OPTIONS {
+    let changed = ["entitlement.mode", "entitlement.secret"];
+    for spec in OPTIONS.iter().filter(|spec| !changed.contains(&spec.key)) {
         let default = Configuration::default();
         // Without a default an example stands in the file.
         let expected = default.given(spec.key).unwrap_or(all.get(spec.key));
@@ -493,7 +497,7 @@ fn the_default_file_and_what_is_in_force_read_back() {
 fn is_assignment(text: &str) -> bool {
     text.split_once(" = ").is_some_and(|(name, _)| {
         name.bytes()
-            .all(|byte| byte == b'_' || byte.is_ascii_lowercase())
+            .all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit())
     })
 }
 

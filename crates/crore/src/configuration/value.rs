@@ -61,6 +61,14 @@ pub enum Kind {
     Keys,
     /// A moment: seconds since 1970, or as RFC 3339 writes it.
     Moment,
+    /// A list of topic filters.
+    Filters,
+    /// A list of words.
+    Words,
+    /// A secret; never shown.
+    Secret,
+    /// A SHA-256, in hexadecimal.
+    Hash,
 }
 
 /// The value of an option.
@@ -86,6 +94,27 @@ pub enum Value {
     Keys(Vec<TicketKey>),
     /// Milliseconds since 1970.
     Moment(u64),
+    /// Never shown.
+    Secret(Secret),
+    /// A SHA-256.
+    Hash([u8; 32]),
+}
+
+/// Words that nothing prints.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The words.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret")
+    }
 }
 
 /// A value as a source gave it, before its kind is known.
@@ -121,7 +150,7 @@ impl Kind {
         self.convert(raw).ok_or_else(|| Refusal {
             problem: match self {
                 // It may be nearly a secret.
-                Kind::Keys => "this is not a valid value".into(),
+                Kind::Keys | Kind::Secret | Kind::Hash => "this is not a valid value".into(),
                 _ => format!("{raw} is not a valid value"),
             },
             expected: self.expectation(),
@@ -140,7 +169,12 @@ impl Kind {
             Kind::Count { .. } | Kind::Size { .. } | Kind::Moment => text
                 .parse()
                 .map_or_else(|_| Raw::Text(text.into()), Raw::Integer),
-            Kind::Addresses | Kind::Origins | Kind::Networks | Kind::Keys => Raw::Array(
+            Kind::Addresses
+            | Kind::Origins
+            | Kind::Networks
+            | Kind::Keys
+            | Kind::Filters
+            | Kind::Words => Raw::Array(
                 text.split(',')
                     .map(str::trim)
                     .filter(|part| !part.is_empty())
@@ -198,6 +232,12 @@ impl Kind {
                 "a topic filter of 1 to 255 bytes: `+` is one level, `#` the rest".into()
             }
             Kind::Keys => "a list of keys, each 64 hexadecimal digits".into(),
+            Kind::Filters => {
+                "a list of topic filters such as [\"prices/#\"], each of 1 to 255 bytes".into()
+            }
+            Kind::Words => format!("a list of texts, each of 1 to {WORD_BYTES_MAX} bytes"),
+            Kind::Secret => format!("a text of 1 to {SECRET_BYTES_MAX} bytes"),
+            Kind::Hash => "a SHA-256: 64 hexadecimal digits".into(),
             Kind::Moment => {
                 "seconds since 1970, or a moment such as \"2026-01-31T12:00:00Z\"".into()
             }
@@ -272,6 +312,19 @@ impl Kind {
                 .map(|part| part.text().and_then(parse_key))
                 .collect::<Option<_>>()
                 .map(Value::Keys),
+            (Kind::Filters, Raw::Array(parts)) if parts.len() <= LIST_LEN_MAX => {
+                texts(parts, super::assemble::filter_is_valid)
+            }
+            (Kind::Words, Raw::Array(parts)) if parts.len() <= LIST_LEN_MAX => {
+                texts(parts, |text| {
+                    !text.is_empty() && text.len() <= WORD_BYTES_MAX
+                })
+            }
+            (Kind::Secret, Raw::Text(text)) => {
+                let fits = !text.is_empty() && text.len() <= SECRET_BYTES_MAX;
+                fits.then(|| Value::Secret(Secret(text.clone())))
+            }
+            (Kind::Hash, Raw::Text(text)) => parse_hex(text).map(Value::Hash),
             (Kind::Moment, Raw::Integer(seconds)) => {
                 let seconds = u64::try_from(*seconds).ok()?;
                 seconds.checked_mul(1_000).map(Value::Moment)
@@ -337,6 +390,14 @@ impl fmt::Display for Value {
             ),
             // Back to whole seconds: what counts before the second does so within it.
             Value::Moment(unix_ms) => write!(formatter, "{}", unix_ms.div_ceil(1_000)),
+            Value::Secret(_) => formatter.write_str("\"hidden\""),
+            Value::Hash(hash) => {
+                formatter.write_str("\"")?;
+                for byte in hash {
+                    write!(formatter, "{byte:02x}")?;
+                }
+                formatter.write_str("\"")
+            }
             Value::Texts(texts) => list(formatter, texts.iter().map(|text| quote(text)).collect()),
         }
     }
@@ -349,8 +410,27 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
+/// Words or filters in one list.
+const LIST_LEN_MAX: usize = 256;
+/// Longest word of a list, in bytes.
+const WORD_BYTES_MAX: usize = 1_024;
+/// Longest secret, in bytes.
+const SECRET_BYTES_MAX: usize = 4_096;
+
+fn texts(parts: &[Raw], is_valid: impl Fn(&str) -> bool) -> Option<Value> {
+    let valid = parts
+        .iter()
+        .map(|part| part.text().filter(|text| is_valid(text)).map(String::from));
+    valid.collect::<Option<_>>().map(Value::Texts)
+}
+
 /// 64 hexadecimal digits as a key.
 fn parse_key(text: &str) -> Option<TicketKey> {
+    parse_hex(text).map(TicketKey::new)
+}
+
+/// 64 hexadecimal digits.
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let mut secret = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -360,7 +440,7 @@ fn parse_key(text: &str) -> Option<TicketKey> {
         let low = char::from(text.as_bytes()[2 * at + 1]).to_digit(16)?;
         *byte = (high << 4 | low) as u8;
     }
-    Some(TicketKey::new(secret))
+    Some(secret)
 }
 
 /// `250ms`, `25s`, `5m`, `2h` or `1d` as milliseconds.
@@ -368,6 +448,18 @@ pub fn parse_duration(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = DURATION_UNITS.iter().find(|(name, _)| *name == unit)?.1;
     number.checked_mul(factor)
+}
+
+/// A moment as an option takes it, in whole seconds since 1970 that fit into 32 bits.
+///
+/// # Errors
+/// What would be right.
+pub fn parse_moment_s(text: &str) -> Result<u32, String> {
+    let seconds = match Kind::Moment.read_text(text) {
+        Ok(Value::Moment(unix_ms)) => u32::try_from(unix_ms / 1_000).ok(),
+        _ => None,
+    };
+    seconds.ok_or_else(|| format!("expected {}", Kind::Moment.expectation()))
 }
 
 /// A TOML basic string.

@@ -1,0 +1,87 @@
+//! Who may change things at the operators' port, and how refusals are written.
+//!
+//! Invariants: on loopback whoever is on this machine may; elsewhere only an API key with `operate = true`. A request that
+//! changes something is JSON by its media type, so that no page of a browser can send it without asking first (and nothing
+//! here answers that question). Refusals are problems (RFC 9457).
+
+use super::no_store;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use entitlement::TokenJudge;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Who may change things at one address.
+#[derive(Clone)]
+pub struct Authority {
+    /// The address is loopback.
+    pub is_loopback: bool,
+    /// Knows API keys.
+    pub judge: Option<Arc<TokenJudge>>,
+}
+
+impl Authority {
+    /// Whether the request may go on.
+    ///
+    /// # Errors
+    /// The answer otherwise.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Box<Response>> {
+        if self.is_loopback {
+            return Ok(());
+        }
+        let shown = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let may_operate = |judge: &Arc<TokenJudge>| {
+            shown.is_some_and(|api_key| judge.may_operate(api_key, now_s()))
+        };
+        if self.judge.as_ref().is_some_and(may_operate) {
+            return Ok(());
+        }
+        let detail = "an API key with operate = true is required (Authorization: Bearer ...)";
+        let mut answer = problem(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+        let challenge = header::HeaderValue::from_static("Bearer");
+        answer
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, challenge);
+        Err(Box::new(answer))
+    }
+}
+
+/// Whether a request says that its body is JSON.
+///
+/// # Errors
+/// The answer otherwise.
+pub fn check_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
+    let media_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .map(|value| value.split(';').next().unwrap_or("").trim());
+    match media_type {
+        Some(name) if name.eq_ignore_ascii_case("application/json") => Ok(()),
+        _ => Err(Box::new(problem(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the body must be application/json",
+        ))),
+    }
+}
+
+/// An error's answer.
+pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or_default(),
+        "status": status.as_u16(),
+        "detail": detail,
+        "code": code,
+    });
+    let headers = no_store("application/problem+json");
+    (status, headers, format!("{body}\n")).into_response()
+}
+
+/// The wall clock, seconds since 1970.
+pub fn now_s() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.unwrap_or_default().as_secs()
+}

@@ -1,0 +1,264 @@
+//! `/api/v1/revocations`: what was revoked, to look at, to add to, to take back.
+
+use super::authority::{Authority, check_json, now_s, problem};
+use super::no_store;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get};
+use broker::entitlement::NEVER;
+use entitlement::TokenJudge;
+use entitlement::revocations::{Revocation, Revoked};
+use entitlement::revoking::{RevokeError, Wanted};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Longest body, in bytes.
+const BODY_BYTES_MAX: usize = 16 << 10;
+/// Revocations of one answer.
+const PAGE_LEN_MAX: usize = 1_000;
+
+/// What revocations act on.
+#[derive(Clone)]
+pub struct Revoking {
+    /// Holds them.
+    pub judge: Arc<TokenJudge>,
+    /// Where they are kept.
+    pub data_dir: Option<PathBuf>,
+    /// Called when they have changed.
+    pub changed: Arc<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    authority: Authority,
+    revoking: Revoking,
+}
+
+/// What a client asks to be revoked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    jti: Option<String>,
+    sub: Option<String>,
+    issued_before: Option<u32>,
+    ends: Option<u32>,
+}
+
+/// The routes.
+pub fn routes(authority: Authority, revoking: Option<Revoking>) -> Router {
+    const ALL: &str = "/api/v1/revocations";
+    const ONE: &str = "/api/v1/revocations/{id}";
+    match revoking {
+        Some(revoking) => Router::new()
+            .route(ALL, get(list).post(add))
+            .route(ONE, delete(take_back))
+            .with_state(Shared {
+                authority,
+                revoking,
+            }),
+        None => Router::new()
+            .route(ALL, get(nothing).post(nothing))
+            .route(ONE, delete(nothing)),
+    }
+}
+
+async fn nothing() -> Response {
+    let detail = "this node takes no tokens (entitlement.mode), so there is nothing to revoke";
+    problem(StatusCode::NOT_FOUND, "not_found", detail)
+}
+
+async fn list(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if let Err(refused) = shared.authority.check(&headers) {
+        return *refused;
+    }
+    let Some((after, len_max)) = page_of(query.as_deref().unwrap_or_default()) else {
+        let detail = "`after` is the number of a revocation, `limit` a number from 1 to 1000";
+        return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
+    };
+    let page = shared.revoking.judge.revocations_after(after, len_max);
+    let next = match page.len() == len_max {
+        true => page.last().map_or(Value::Null, |last| last.id.into()),
+        false => Value::Null,
+    };
+    let revocations: Vec<Value> = page.iter().map(shown).collect();
+    answer(
+        StatusCode::OK,
+        &json!({"revocations": revocations, "next": next}),
+    )
+}
+
+async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
+    let allowed = shared.authority.check(&headers);
+    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
+        return *refused;
+    }
+    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+        let detail = "the body has more bytes than a revocation needs";
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail);
+    };
+    let wanted = match wanted(&bytes, now_s()) {
+        Ok(wanted) => wanted,
+        Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
+    };
+    let Revoking {
+        judge,
+        data_dir,
+        changed,
+    } = shared.revoking;
+    let work = move || {
+        let revocation = judge.revoke(data_dir.as_deref(), wanted, now_s())?;
+        changed();
+        Ok(revocation)
+    };
+    match blocking(work).await {
+        Ok(revocation) => answer(StatusCode::CREATED, &shown(&revocation)),
+        Err(error) => refused(&error),
+    }
+}
+
+async fn take_back(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
+    if let Err(refused) = shared.authority.check(&headers) {
+        return *refused;
+    }
+    let Revoking {
+        judge, data_dir, ..
+    } = shared.revoking;
+    let id: u64 = id.parse().unwrap_or(0);
+    match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
+        Ok(true) => StatusCode::NO_CONTENT.into_response(),
+        Ok(false) => {
+            let detail = "there is no revocation of this number";
+            problem(StatusCode::NOT_FOUND, "not_found", detail)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// The disk may take its time; the port goes on meanwhile.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RevokeError> + Send + 'static,
+) -> Result<T, RevokeError> {
+    let failed = |_| RevokeError::File(std::io::Error::other("the work was given up"));
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(failed)?
+}
+
+fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
+    let asked: Asked =
+        serde_json::from_slice(bytes).map_err(|error| format!("the body: {error}"))?;
+    let revoked = match (asked.jti, asked.sub, asked.issued_before) {
+        (Some(jti), None, None) => Revoked::Token(jti.into()),
+        (None, Some(sub), _) => Revoked::Subject(sub.into()),
+        (None, None, Some(_)) => Revoked::All,
+        _ => {
+            let expected = "`jti` alone, or `sub` with or without `issued_before`, or `issued_before` alone for all tokens";
+            return Err(format!("expected {expected}"));
+        }
+    };
+    if asked.ends.is_some_and(|ends| u64::from(ends) <= now_s) {
+        return Err("`ends` is over".into());
+    }
+    Ok(Wanted {
+        revoked,
+        issued_before_s: asked.issued_before,
+        ends_s: asked.ends,
+    })
+}
+
+/// Where a page begins and how long it is.
+fn page_of(query: &str) -> Option<(u64, usize)> {
+    let (mut after, mut len_max) = (0, PAGE_LEN_MAX);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=')? {
+            ("after", text) => after = text.parse().ok()?,
+            ("limit", text) => len_max = text.parse().ok()?,
+            _ => return None,
+        }
+    }
+    (1..=PAGE_LEN_MAX)
+        .contains(&len_max)
+        .then_some((after, len_max))
+}
+
+fn shown(revocation: &Revocation) -> Value {
+    let mut value = json!({"id": revocation.id});
+    match &revocation.revoked {
+        Revoked::Token(jti) => value["jti"] = json!(jti),
+        Revoked::Subject(subject) => value["sub"] = json!(subject),
+        Revoked::All => {}
+    }
+    if !matches!(revocation.revoked, Revoked::Token(_)) {
+        value["issued_before"] = json!(revocation.issued_before_s);
+    }
+    if revocation.ends_s != NEVER {
+        value["ends"] = json!(revocation.ends_s);
+    }
+    value
+}
+
+fn refused(error: &RevokeError) -> Response {
+    let (status, code) = match error {
+        RevokeError::BadName => (StatusCode::BAD_REQUEST, "bad_request"),
+        RevokeError::Full => (StatusCode::INSUFFICIENT_STORAGE, "revocations_full"),
+        RevokeError::File(_) => (StatusCode::INTERNAL_SERVER_ERROR, "not_kept"),
+    };
+    problem(status, code, &error.to_string())
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response {
+    let headers = no_store("application/json");
+    (status, headers, format!("{body}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies() {
+        for good in [
+            r#"{"jti":"a"}"#,
+            r#"{"sub":"anna"}"#,
+            r#"{"sub":"anna","issued_before":5,"ends":2000}"#,
+            r#"{"issued_before":5}"#,
+        ] {
+            assert!(wanted(good.as_bytes(), 1_000).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "[]",
+            // Nothing said must not mean everything.
+            "{}",
+            r#"{"ends":2000}"#,
+            r#"{"jti":"a","sub":"b"}"#,
+            r#"{"jti":"a","issued_before":5}"#,
+            r#"{"jti":"a","until":5}"#,
+            r#"{"jti":"a","ends":1000}"#,
+            r#"{"issued_before":-5}"#,
+        ] {
+            assert!(wanted(bad.as_bytes(), 1_000).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pages() {
+        assert_eq!(page_of(""), Some((0, PAGE_LEN_MAX)));
+        assert_eq!(page_of("after=7&limit=2"), Some((7, 2)));
+        for bad in ["limit=0", "limit=1001", "after=x", "page=1", "after"] {
+            assert_eq!(page_of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! `crore token`: keys and tokens for a node that asks for them, and what it would say to one.
+
+use crate::cli::ConfigurationArguments;
+use crate::commands::token_revoke;
+use crate::configuration;
+use crate::entitled::{self, secret_of_file};
+use crate::exit::Ending;
+use anyhow::{Context, anyhow};
+use broker::entitlement::{Action, CREDENTIAL_BYTES_MAX, CredentialKind, Entitlement, NEVER};
+use entitlement::TokenJudge;
+use entitlement::algorithm::{Algorithm, Family};
+use entitlement::api_keys::{API_KEY_PREFIX, new_api_key, sha256};
+use entitlement::issue::{SigningKey, new_pair, new_secret};
+use entitlement::notices::Notices;
+use entitlement::refusal::Refusal;
+use entitlement::revocation_file;
+use serde_json::{Map, Value, json};
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Flags of `token`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Make a token and print it.
+    Gen(Box<Generate>),
+    /// Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1).
+    Check(Check),
+    /// Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others).
+    Key(Key),
+    /// Revoke tokens at a running node, at once.
+    Revoke(token_revoke::Arguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct Generate {
+    /// Secret of HS256, HS384 or HS512, from a file; its line's end is not part of it.
+    #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
+    secret_file: Option<PathBuf>,
+    /// Private key in PEM: RSA, EC or Ed25519.
+    #[arg(long, value_name = "FILE", required_unless_present = "secret_file")]
+    key_file: Option<PathBuf>,
+    /// HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 or EdDSA; without it, what fits the key.
+    #[arg(long, value_name = "NAME", value_parser = algorithm)]
+    algorithm: Option<Algorithm>,
+    /// Name of the key (`kid`).
+    #[arg(long, value_name = "ID")]
+    kid: Option<String>,
+    /// Who the token is for (`sub`).
+    #[arg(long, value_name = "NAME")]
+    sub: Option<String>,
+    /// How long it holds: `90s`, `15m`, `1h`, `7d`; `never` leaves `exp` out.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
+    expires: Lifetime,
+    /// Number of the token (`jti`), by which it can be revoked. `random` makes one.
+    #[arg(long, value_name = "ID")]
+    jti: Option<String>,
+    /// Who makes it (`iss`).
+    #[arg(long, value_name = "NAME")]
+    issuer: Option<String>,
+    /// For whom it is made (`aud`); may be repeated.
+    #[arg(long, value_name = "NAME")]
+    audience: Vec<String>,
+    /// Filter that it may subscribe to; may be repeated. `{sub}` is the name of --sub, as a whole level.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    subscribe: Vec<String>,
+    /// Filter that it may publish to; may be repeated.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    publish: Vec<String>,
+    /// Filter whose history it may read; may be repeated.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    history: Vec<String>,
+    /// Filter whose subscribers it may see; may be repeated.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    presence: Vec<String>,
+    /// Filter with which it may do all of these; may be repeated.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    all: Vec<String>,
+    /// Connections that its subject may have at one node.
+    #[arg(long, value_name = "N")]
+    connections: Option<u32>,
+    /// Subscriptions of one connection.
+    #[arg(long, value_name = "N")]
+    subscriptions: Option<u32>,
+    /// Publications of one connection in a second.
+    #[arg(long, value_name = "N")]
+    publish_rate: Option<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Check {
+    /// The token or API key; `-` or nothing reads it from standard input, where no list of processes shows it.
+    credential: Option<String>,
+    /// Say whether it may subscribe to this filter, publish to it or read its history; refused is exit code 1.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    subscribe: Vec<String>,
+    /// As --subscribe.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    publish: Vec<String>,
+    /// As --subscribe.
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    history: Vec<String>,
+    #[command(flatten)]
+    configuration: ConfigurationArguments,
+}
+
+#[derive(Debug, clap::Args)]
+struct Key {
+    /// HS256, HS384 or HS512 for a secret; RS256, RS384, RS512, ES256, ES384 or EdDSA for a pair of files. Without it, an API key.
+    #[arg(long, value_name = "NAME", value_parser = algorithm)]
+    algorithm: Option<Algorithm>,
+    /// Directory for the files private.pem and public.pem; made if it is not there.
+    #[arg(long, value_name = "DIRECTORY", default_value = ".")]
+    out: PathBuf,
+    /// Name of an API key, for the table that is printed with it.
+    #[arg(long, value_name = "NAME", default_value = "server")]
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lifetime {
+    Never,
+    Span(Duration),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A key that cannot be read or written, a token that is refused, a node that says no.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    match &arguments.command {
+        Command::Gen(arguments) => generate(arguments),
+        Command::Check(arguments) => check(arguments),
+        Command::Key(arguments) => key(arguments),
+        Command::Revoke(arguments) => token_revoke::run(arguments),
+    }
+}
+
+fn generate(arguments: &Generate) -> Result<(), Ending> {
+    let signing = signing_key(arguments)?;
+    let claims = claims(arguments, now_s())?;
+    let token = signing
+        .token(arguments.kid.as_deref(), &claims)
+        .map_err(|problem| anyhow!(problem))?;
+    if token.len() > CREDENTIAL_BYTES_MAX {
+        let bytes = token.len();
+        return Err(anyhow!(
+            "the token would have {bytes} bytes, more than the {CREDENTIAL_BYTES_MAX} that nodes take"
+        )
+        .into());
+    }
+    writeln!(std::io::stdout(), "{token}")?;
+    Ok(())
+}
+
+fn signing_key(arguments: &Generate) -> anyhow::Result<SigningKey> {
+    if let Some(file) = &arguments.secret_file {
+        let secret = secret_of_file(file).map_err(|problem| anyhow!(problem))?;
+        let algorithm = arguments.algorithm.unwrap_or(Algorithm::HS256);
+        return SigningKey::of_secret(algorithm, &secret).map_err(|problem| anyhow!(problem));
+    }
+    let file = arguments.key_file.as_deref().unwrap_or(Path::new(""));
+    let of_file = |problem| anyhow!("{}: {problem}", file.display());
+    let pem = entitled::read(file, 64 << 10).map_err(of_file)?;
+    SigningKey::of_pem(arguments.algorithm, &pem).map_err(of_file)
+}
+
+fn claims(arguments: &Generate, now_s: u64) -> Result<Value, Ending> {
+    let mut claims = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            claims.insert(name.into(), value);
+        }
+    };
+    put("iss", arguments.issuer.clone().map(Value::from));
+    put("sub", arguments.sub.clone().map(Value::from));
+    put(
+        "aud",
+        match arguments.audience.as_slice() {
+            [] => None,
+            [one] => Some(one.as_str().into()),
+            several => Some(several.into()),
+        },
+    );
+    put("iat", Some(now_s.into()));
+    if let Lifetime::Span(span) = arguments.expires {
+        put("exp", Some((now_s + span.as_secs()).into()));
+    }
+    let jti = match arguments.jti.as_deref() {
+        Some("random") => Some(random_id()?),
+        given => given.map(String::from),
+    };
+    put("jti", jti.map(Value::from));
+    let lists = [
+        ("subscribe", &arguments.subscribe),
+        ("publish", &arguments.publish),
+        ("history", &arguments.history),
+        ("presence", &arguments.presence),
+        ("all", &arguments.all),
+    ];
+    let given = lists.iter().filter(|(_, filters)| !filters.is_empty());
+    let permissions: Map<String, Value> = given
+        .map(|(name, filters)| ((*name).into(), json!(filters)))
+        .collect();
+    put("permissions", Some(permissions.into()));
+    let limits = [
+        ("connections", arguments.connections),
+        ("subscriptions", arguments.subscriptions),
+        ("publish_rate", arguments.publish_rate),
+    ];
+    let limits: Map<String, Value> = limits
+        .iter()
+        .filter_map(|(name, number)| Some(((*name).into(), (*number)?.into())))
+        .collect();
+    put("limits", (!limits.is_empty()).then(|| limits.into()));
+    let claims = Value::from(claims);
+    // What no node would take is not made.
+    entitlement::claims::Claims::parse(claims.to_string().as_bytes())
+        .map_err(|refusal| Ending::Usage(refusal.to_string()))?;
+    Ok(claims)
+}
+
+fn random_id() -> anyhow::Result<String> {
+    let bytes = new_secret(16).context("the system has no randomness")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn check(arguments: &Check) -> Result<(), Ending> {
+    let configuration = configuration::load(&arguments.configuration.sources())?;
+    let settings = entitled::judge_settings(&configuration)?;
+    let fetched = entitled::fetch_once(&configuration)?;
+    let revocations = match entitled::data_dir(&configuration) {
+        Some(directory) => revocation_file::read(&directory)
+            .with_context(|| format!("{} cannot be read", directory.display()))?,
+        None => entitlement::revocations::Revocations::default(),
+    };
+    let (notices, _) = Notices::new();
+    let judge = TokenJudge::new(settings, revocations, 0, None, notices);
+    judge.replace_fetched(fetched);
+    let credential = credential(arguments)?;
+    let kind = match credential.starts_with(API_KEY_PREFIX) {
+        true => CredentialKind::ApiKey,
+        false => CredentialKind::Token,
+    };
+    match judge.explain(kind, credential.as_bytes(), now_s()) {
+        Ok(entitlement) => say_allowed(arguments, &entitlement),
+        Err(refusal) => {
+            say_refused(&refusal)?;
+            Err(Ending::FailedAndTold)
+        }
+    }
+}
+
+fn credential(arguments: &Check) -> anyhow::Result<String> {
+    match arguments.credential.as_deref() {
+        Some(given) if given != "-" => Ok(given.into()),
+        _ => {
+            let mut text = String::new();
+            let input = std::io::stdin().take(2 * CREDENTIAL_BYTES_MAX as u64);
+            let mut input = std::io::BufReader::new(input);
+            input
+                .read_to_string(&mut text)
+                .context("standard input cannot be read")?;
+            Ok(text.trim_end_matches(['\n', '\r']).into())
+        }
+    }
+}
+
+fn say_refused(refusal: &Refusal) -> Result<(), Ending> {
+    let code = refusal.code().name();
+    writeln!(std::io::stdout(), "refused ({code}): {refusal}")?;
+    Ok(())
+}
+
+fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Ending> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "taken")?;
+    if !entitlement.subject.is_empty() {
+        writeln!(output, "subject        {}", entitlement.subject)?;
+    }
+    let expires = match entitlement.expires_s {
+        NEVER => "never".into(),
+        expires_s => crate::logging::rfc3339(UNIX_EPOCH + Duration::from_secs(expires_s.into())),
+    };
+    writeln!(output, "expires        {expires}")?;
+    let permissions = &entitlement.terms.permissions;
+    for (name, action) in [
+        ("subscribe", Action::Subscribe),
+        ("publish", Action::Publish),
+        ("history", Action::History),
+        ("presence", Action::Presence),
+    ] {
+        let filters = permissions.of(action);
+        let list = match filters.is_empty() {
+            true => "nothing".into(),
+            false => filters.join(" "),
+        };
+        writeln!(output, "{name:<14} {list}")?;
+    }
+    let limits = &entitlement.terms.limits;
+    for (name, limit) in [
+        ("connections", limits.connections_max),
+        ("subscriptions", limits.subscriptions_max),
+        ("publish_rate", limits.publish_rate_max),
+    ] {
+        if let Some(limit) = limit {
+            writeln!(output, "{name:<14} {limit}")?;
+        }
+    }
+    let mut is_permitted = true;
+    for (name, action, wanted) in [
+        ("subscribe", Action::Subscribe, &arguments.subscribe),
+        ("publish", Action::Publish, &arguments.publish),
+        ("history", Action::History, &arguments.history),
+    ] {
+        for text in wanted {
+            let filter = broker::topic::Filter::parse(text);
+            let may = filter.is_ok_and(|filter| entitlement.permits(action, filter));
+            is_permitted &= may;
+            let word = if may { "permitted" } else { "forbidden" };
+            writeln!(output, "{word:<14} {name} {text}")?;
+        }
+    }
+    match is_permitted {
+        true => Ok(()),
+        false => Err(Ending::FailedAndTold),
+    }
+}
+
+fn key(arguments: &Key) -> Result<(), Ending> {
+    let no_randomness = "the system has no randomness";
+    let mut output = std::io::stdout().lock();
+    let Some(algorithm) = arguments.algorithm else {
+        let api_key = new_api_key().context(no_randomness)?;
+        let hash = sha256(api_key.as_bytes());
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = configuration::value::quote(&arguments.name);
+        writeln!(
+            output,
+            "{}\n\n# The key is shown this once; the node knows its hash.\n[[api_key]]\nname = {name}\nsha256 = \"{hash}\"\npublish = []\nsubscribe = []\nhistory = []",
+            *api_key
+        )?;
+        return Ok(());
+    };
+    if algorithm.family() == Family::Hmac {
+        let bytes = match algorithm {
+            Algorithm::HS256 => 32,
+            Algorithm::HS384 => 48,
+            _ => 64,
+        };
+        let secret = new_secret(bytes).context(no_randomness)?;
+        for byte in secret.iter() {
+            write!(output, "{byte:02x}")?;
+        }
+        writeln!(output)?;
+        return Ok(());
+    }
+    let pair = new_pair(algorithm).context(no_randomness)?;
+    let directory = &arguments.out;
+    fs::create_dir_all(directory)
+        .with_context(|| format!("{} cannot be made", directory.display()))?;
+    let files = [
+        ("private.pem", pair.private.as_str(), 0o600),
+        ("public.pem", pair.public.as_str(), 0o644),
+    ];
+    for (name, ..) in files {
+        let file = directory.join(name);
+        if file.exists() {
+            return Err(anyhow!("{} is there already", file.display()).into());
+        }
+    }
+    for (name, text, mode) in files {
+        let file = directory.join(name);
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&file)
+            .and_then(|mut opened| opened.write_all(text.as_bytes()));
+        written.with_context(|| format!("{} cannot be written", file.display()))?;
+        writeln!(output, "{}", file.display())?;
+    }
+    Ok(())
+}
+
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    Algorithm::of(text).ok_or_else(|| {
+        let names = Algorithm::ALL.map(Algorithm::name);
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    match broker::topic::Filter::parse(text) {
+        Ok(_) => Ok(text.into()),
+        Err(_) => Err("it is no topic filter".into()),
+    }
+}
+
+fn lifetime(text: &str) -> Result<Lifetime, String> {
+    if text == "never" {
+        return Ok(Lifetime::Never);
+    }
+    let span_ms = configuration::value::parse_duration(text);
+    let span = span_ms.map(Duration::from_millis);
+    span.map(Lifetime::Span)
+        .ok_or_else(|| "expected a time such as 90s, 15m, 1h or 7d, or never".into())
+}
+
+fn now_s() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.unwrap_or_default().as_secs()
+}

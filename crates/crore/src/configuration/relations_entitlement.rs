@@ -1,0 +1,164 @@
+//! Relations between options of who may do what. Files are not read here.
+
+use super::fault::{Fault, Origin};
+use super::value::Value;
+use super::{Configuration, Entry};
+use entitlement::algorithm::{Algorithm, Family};
+use entitlement::api_keys::API_KEYS_MAX;
+use entitlement::fetch::Url;
+use entitlement::keys::{KEYS_TRIED_MAX, SECRET_BYTES_MIN};
+use std::collections::HashMap;
+
+/// Whether clients are asked who they are.
+pub fn takes_tokens(configuration: &Configuration) -> bool {
+    configuration.text("entitlement.mode") == "tokens"
+}
+
+/// Appends what does not fit together.
+pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    check_mode(configuration, faults);
+    check_section(configuration, faults);
+    let mut nameless: HashMap<&str, usize> = HashMap::new();
+    for entry in &configuration.token_keys {
+        check_token_key(entry, faults);
+        if entry.get("id").is_none()
+            && let Some(algorithm) = entry.text("algorithm")
+        {
+            let count = nameless.entry(algorithm).or_default();
+            *count += 1;
+            if *count == KEYS_TRIED_MAX + 1 {
+                let problem = format!("{algorithm} has more than {KEYS_TRIED_MAX} keys without id");
+                faults.push(fault(entry, "token_key", "id", problem, "an id for each"));
+            }
+        }
+    }
+    check_api_keys(configuration, faults);
+}
+
+fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let keys = ["secret", "jwks_file", "jwks_url"].map(|name| format!("entitlement.{name}"));
+    let given = keys.iter().find_map(|key| configuration.given(key));
+    let of_tables = configuration.token_keys.first().map(|entry| &entry.origin);
+    let key_origin = given.map(|(_, origin)| origin).or(of_tables);
+    let (_, origin) = configuration.get("entitlement.mode");
+    match (takes_tokens(configuration), key_origin) {
+        (false, Some(key_origin)) => faults.push(Fault {
+            origin: key_origin.clone(),
+            key: "entitlement.mode".into(),
+            problem: "there is a key for tokens, yet nobody is asked for one".into(),
+            expected: "entitlement.mode = \"tokens\", or no keys".into(),
+        }),
+        (true, None) if configuration.api_keys.is_empty() => faults.push(Fault {
+            origin: origin.clone(),
+            key: "entitlement.mode".into(),
+            problem: "there is no key: nobody could show anything that is taken".into(),
+            expected:
+                "entitlement.secret, jwks_file or jwks_url, a [[token_key]] or an [[api_key]]"
+                    .into(),
+        }),
+        _ => {}
+    }
+}
+
+fn check_section(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let mut push = |key: &str, origin: &Origin, problem: String, expected: &str| {
+        faults.push(Fault {
+            origin: origin.clone(),
+            key: key.into(),
+            problem,
+            expected: expected.into(),
+        });
+    };
+    if let Some((Value::Secret(secret), origin)) = configuration.given("entitlement.secret")
+        && secret.as_str().len() < SECRET_BYTES_MIN
+    {
+        let problem = format!("the secret has {} bytes", secret.as_str().len());
+        let expected = format!("at least {SECRET_BYTES_MIN} bytes");
+        push("entitlement.secret", origin, problem, &expected);
+    }
+    if let Some((Value::Text(url), origin)) = configuration.given("entitlement.jwks_url")
+        && Url::parse(url).is_none()
+    {
+        let expected = "an address such as \"https://id.example.com/.well-known/jwks.json\"";
+        push(
+            "entitlement.jwks_url",
+            origin,
+            format!("{url:?} is none"),
+            expected,
+        );
+    }
+    if let Some((_, origin)) = configuration.given("entitlement.jwks_ca_file")
+        && configuration.given("entitlement.jwks_url").is_none()
+    {
+        let problem = "entitlement.jwks_url is not given".into();
+        push(
+            "entitlement.jwks_ca_file",
+            origin,
+            problem,
+            "both, or neither",
+        );
+    }
+}
+
+fn check_token_key(entry: &Entry, faults: &mut Vec<Fault>) {
+    let Some(algorithm) = entry.text("algorithm").and_then(Algorithm::of) else {
+        let problem = "the key has no algorithm".into();
+        let expected = "algorithm = \"...\", the only one that it verifies";
+        faults.push(fault(entry, "token_key", "algorithm", problem, expected));
+        return;
+    };
+    let wanted: &[&str] = match algorithm.family() {
+        Family::Hmac => &["secret", "secret_file"],
+        _ => &["public_key_file"],
+    };
+    let all = ["secret", "secret_file", "public_key_file"];
+    let given: Vec<&str> = all
+        .into_iter()
+        .filter(|key| entry.get(key).is_some())
+        .collect();
+    if given.len() != 1 || !wanted.contains(&given[0]) {
+        let problem = match given.as_slice() {
+            [] => format!("{algorithm} has no key"),
+            given => format!("{algorithm} has {}", given.join(" and ")),
+        };
+        let expected = format!("{}, and nothing else", wanted.join(" or "));
+        let key = given.first().copied().unwrap_or("algorithm");
+        faults.push(fault(entry, "token_key", key, problem, &expected));
+    }
+}
+
+fn check_api_keys(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let mut names: HashMap<&str, Origin> = HashMap::new();
+    for (number, entry) in configuration.api_keys.iter().enumerate() {
+        if number == API_KEYS_MAX {
+            let problem = format!("there are more than {API_KEYS_MAX} API keys");
+            faults.push(fault(entry, "api_key", "name", problem, "fewer"));
+        }
+        match entry.text("name") {
+            None => {
+                let problem = "the API key has no name".into();
+                faults.push(fault(entry, "api_key", "name", problem, "name = \"...\""));
+            }
+            Some(name) => {
+                if let Some(earlier) = names.insert(name, entry.origin_of("name")) {
+                    let problem = format!("\"{name}\" is already the API key of {earlier}");
+                    faults.push(fault(entry, "api_key", "name", problem, "another name"));
+                }
+            }
+        }
+        if entry.get("sha256").is_none() {
+            let problem = "the API key has no hash".into();
+            let expected = "sha256 = \"...\", as `crore token key` prints it";
+            faults.push(fault(entry, "api_key", "sha256", problem, expected));
+        }
+    }
+}
+
+fn fault(entry: &Entry, table: &str, key: &str, problem: String, expected: &str) -> Fault {
+    Fault {
+        origin: entry.origin_of(key),
+        key: format!("{table}.{key}"),
+        problem,
+        expected: expected.into(),
+    }
+}

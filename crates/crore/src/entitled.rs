@@ -1,0 +1,421 @@
+//! From the configuration to the judge: keys and their files, the fetching of key sets, revocations of an earlier life.
+//!
+//! Place: at the start, and at a reload. Invariants: files are read before anything changes; a fault names file, key and what
+//! was expected, and shows nothing of a key.
+
+use crate::configuration::fault::{Fault, Faults, Origin};
+use crate::configuration::relations_entitlement::takes_tokens;
+use crate::configuration::value::Value;
+use crate::configuration::{Configuration, Entry};
+use crate::logging::{Level, Log};
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use broker::entitlement::{NEVER, Permissions};
+use broker::settings::EntitlementSettings;
+use entitlement::algorithm::{Algorithm, Family};
+use entitlement::api_keys::ApiKey;
+use entitlement::claims::TokenRules;
+use entitlement::fetch::Url;
+use entitlement::jwks::{JWKS_BYTES_MAX, Jwks};
+use entitlement::keys::{KeyError, TokenKey};
+use entitlement::notices::{Notice, Notices};
+use entitlement::refresh::{self, FetchGuard, KeySource, Wish};
+use entitlement::revocation_file;
+use entitlement::revocations::Revocations;
+use entitlement::{JudgeSettings, TokenJudge};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Longest file of a key, in bytes.
+const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// A judge with what belongs to it.
+pub struct Entitled {
+    /// Judges; shared with the node.
+    pub judge: Arc<TokenJudge>,
+    /// Where revocations are kept, if anywhere.
+    pub data_dir: Option<PathBuf>,
+    /// What it has to say; taken by whoever writes the log.
+    notices: Option<Receiver<Notice>>,
+    /// Key sets are fetched as long as it lives.
+    _fetching: Option<FetchGuard>,
+}
+
+impl Entitled {
+    /// What the judge has to say, for the one who writes the log.
+    pub fn take_notices(&mut self) -> Option<Receiver<Notice>> {
+        self.notices.take()
+    }
+}
+
+/// What edges are told of entitlement; none where nobody is asked for a token.
+pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
+    let list = |key| boxed(configuration.texts(key));
+    let notice_before_ms = configuration.number("entitlement.notice_before");
+    takes_tokens(configuration).then(|| EntitlementSettings {
+        anonymous: Permissions {
+            subscribe: list("entitlement.anonymous_subscribe"),
+            publish: list("entitlement.anonymous_publish"),
+            history: list("entitlement.anonymous_history"),
+            presence: Vec::new(),
+        },
+        notice_before_s: (notice_before_ms.unwrap_or(0) / 1_000) as u32,
+    })
+}
+
+/// A judge for the node; none where nobody is asked for anything and no API key may operate.
+///
+/// # Errors
+/// A key or its file, the file of revocations, or no thread to be had.
+pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate::exit::Ending> {
+    if !takes_tokens(configuration) && configuration.api_keys.is_empty() {
+        return Ok(None);
+    }
+    let settings = judge_settings(configuration)?;
+    let data_dir = data_dir(configuration);
+    let revocations = match &data_dir {
+        Some(directory) => revocation_file::read(directory).with_context(|| {
+            let file = directory.join(revocation_file::FILE_NAME);
+            format!(
+                "{} cannot be read; without it revoked tokens would be taken again",
+                file.display()
+            )
+        })?,
+        None => Revocations::default(),
+    };
+    let source = key_source(configuration)?;
+    let wish = source.as_ref().map(|_| Arc::new(Wish::default()));
+    let (notices, read) = Notices::new();
+    let verified_max = configuration
+        .number("entitlement.verified_max")
+        .unwrap_or(0);
+    let judge = Arc::new(TokenJudge::new(
+        settings,
+        revocations,
+        usize::try_from(verified_max).unwrap_or(usize::MAX),
+        wish.clone(),
+        notices,
+    ));
+    let fetching = match (source, wish) {
+        (Some(source), Some(wish)) => {
+            let guard = refresh::spawn(&judge, wish, source);
+            Some(guard.context("no thread to fetch keys")?)
+        }
+        _ => None,
+    };
+    Ok(Some(Entitled {
+        judge,
+        data_dir,
+        notices: Some(read),
+        _fetching: fetching,
+    }))
+}
+
+/// Keys, rules and API keys, with the files read.
+///
+/// # Errors
+/// All faults.
+pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Faults> {
+    let mut faults = Vec::new();
+    let mut token_keys = Vec::new();
+    if let Some((Value::Secret(secret), origin)) = configuration.given("entitlement.secret") {
+        let key = TokenKey::of_secret(None, Algorithm::HS256, secret.as_str().as_bytes());
+        match key {
+            Ok(key) => token_keys.push(key),
+            Err(error) => faults.push(fault(origin, "entitlement.secret", &error)),
+        }
+    }
+    for entry in &configuration.token_keys {
+        match token_key(entry) {
+            Ok(key) => token_keys.push(key),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if let Some((Value::Text(file), origin)) = configuration.given("entitlement.jwks_file") {
+        match key_set(Path::new(file), origin) {
+            Ok(jwks) => token_keys.extend(jwks.keys),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(Faults(faults));
+    }
+    let seconds = |key| configuration.number(key).unwrap_or(0) / 1_000;
+    let lifetime_max_s = seconds("entitlement.token_lifetime_max");
+    Ok(JudgeSettings {
+        rules: TokenRules {
+            issuers: configuration.texts("entitlement.issuers").to_vec(),
+            audiences: configuration.texts("entitlement.audiences").to_vec(),
+            leeway_s: seconds("entitlement.leeway") as u32,
+            lifetime_max_s: (lifetime_max_s > 0).then_some(lifetime_max_s as u32),
+        },
+        token_keys,
+        api_keys: configuration.api_keys.iter().map(api_key).collect(),
+    })
+}
+
+/// Things to tell at the start.
+pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
+    let mut notices = Vec::new();
+    if !takes_tokens(configuration) {
+        let sentence = "nobody is asked for a token (entitlement.mode = \"open\"): whoever can connect can publish and read everything; for development only";
+        return vec![(Level::Warn, sentence.into())];
+    }
+    if data_dir(configuration).is_none() {
+        let sentence = "revocations do not outlive a restart: node.data_dir is not given";
+        notices.push((Level::Warn, sentence.into()));
+    }
+    let url = configuration.given("entitlement.jwks_url");
+    if let Some((Value::Text(text), _)) = url
+        && let Some(url) = Url::parse(text)
+        && !url.is_https
+        && !url.is_local()
+    {
+        let sentence = "entitlement.jwks_url has no TLS: whoever is between the issuer and this node can make keys";
+        notices.push((Level::Warn, sentence.into()));
+    }
+    notices
+}
+
+/// Writes what a judge has to say to the log, on a thread of its own, until the judge is gone.
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn watch(notices: Receiver<Notice>, log: Log) -> std::io::Result<()> {
+    let tell = move |notice| match notice {
+        Notice::Refused { reason, count } => log.write(
+            Level::Warn,
+            "Credentials were refused.",
+            &[("last_reason", reason), ("count", &count.to_string())],
+        ),
+        Notice::FetchFailed(problem) => log.write(
+            Level::Error,
+            "The key set cannot be had; the keys that there are hold on.",
+            &[("problem", &problem)],
+        ),
+        Notice::KeysChanged {
+            count,
+            skipped_count,
+        } => log.write(
+            Level::Info,
+            "A key set was fetched.",
+            &[
+                ("keys", &count.to_string()),
+                ("not_taken", &skipped_count.to_string()),
+            ],
+        ),
+    };
+    std::thread::Builder::new()
+        .name("crore-refusals".into())
+        .spawn(move || notices.into_iter().for_each(tell))?;
+    Ok(())
+}
+
+/// Where revocations are kept, if anywhere.
+pub fn data_dir(configuration: &Configuration) -> Option<PathBuf> {
+    match configuration.given("node.data_dir") {
+        Some((Value::Text(path), _)) => Some(path.into()),
+        _ => None,
+    }
+}
+
+/// The issuer's keys, fetched once: for whoever checks a token.
+///
+/// # Errors
+/// They cannot be had.
+pub fn fetch_once(configuration: &Configuration) -> Result<Vec<TokenKey>, crate::exit::Ending> {
+    let Some(source) = key_source(configuration)? else {
+        return Ok(Vec::new());
+    };
+    let jwks = refresh::fetch(&source).map_err(|problem| anyhow::anyhow!(problem));
+    let jwks = jwks.context("the key set at entitlement.jwks_url cannot be had")?;
+    Ok(jwks.keys)
+}
+
+fn key_source(configuration: &Configuration) -> Result<Option<KeySource>, Faults> {
+    let Some((Value::Text(text), _)) = configuration.given("entitlement.jwks_url") else {
+        return Ok(None);
+    };
+    let Some(url) = Url::parse(text) else {
+        return Ok(None);
+    };
+    let roots = match configuration.given("entitlement.jwks_ca_file") {
+        Some((Value::Text(file), _)) => tls::Roots::File(file.into()),
+        _ => tls::Roots::System,
+    };
+    // A plain address needs no certificates, and a small container has none.
+    let roots = match url.is_https {
+        true => Some(&roots),
+        false => None,
+    };
+    let (_, origin) = configuration.get("entitlement.mode");
+    let origin = configuration
+        .given("entitlement.jwks_ca_file")
+        .map_or(origin, |(_, origin)| origin);
+    let tls = tls::plain_client(roots).map_err(|error| {
+        Faults(vec![Fault {
+            origin: origin.clone(),
+            key: "entitlement.jwks_ca_file".into(),
+            problem: format!("{}: {}", error.file.display(), error.problem),
+            expected: error.expected.into(),
+        }])
+    })?;
+    let span = |key| Duration::from_millis(configuration.number(key).unwrap_or(0));
+    Ok(Some(KeySource {
+        url,
+        tls,
+        every: span("entitlement.jwks_refresh"),
+        every_min: span("entitlement.jwks_refresh_min"),
+    }))
+}
+
+fn key_set(file: &Path, origin: &Origin) -> Result<Jwks, Fault> {
+    let bad = |problem: String| Fault {
+        origin: origin.clone(),
+        key: "entitlement.jwks_file".into(),
+        problem: format!("{}: {problem}", file.display()),
+        expected: "a key set (JWKS, RFC 7517) with keys that verify tokens".into(),
+    };
+    let bytes = read(file, JWKS_BYTES_MAX as u64).map_err(bad)?;
+    let jwks = Jwks::parse(&bytes).map_err(bad)?;
+    match jwks.keys.is_empty() {
+        true => Err(bad("there is no key in it that can be used".into())),
+        false => Ok(jwks),
+    }
+}
+
+fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
+    let bad = |key: &str, problem: String| Fault {
+        origin: entry.origin_of(key),
+        key: format!("token_key.{key}"),
+        problem,
+        expected: "a key for the algorithm of this table".into(),
+    };
+    let id = entry.text("id");
+    let Some(algorithm) = entry.text("algorithm").and_then(Algorithm::of) else {
+        return Err(bad("algorithm", "the key has no algorithm".into()));
+    };
+    let of = |key: &str, made: Result<TokenKey, KeyError>| {
+        made.map_err(|error| bad(key, error.to_string()))
+    };
+    if algorithm.family() == Family::Hmac {
+        let (key, secret) = match entry.get("secret") {
+            Some((Value::Secret(secret), _)) => {
+                let bytes = secret.as_str().as_bytes().to_vec();
+                ("secret", Zeroizing::new(bytes))
+            }
+            _ => {
+                let file = entry.text("secret_file").unwrap_or_default();
+                let bytes = secret_of_file(Path::new(file));
+                (
+                    "secret_file",
+                    bytes.map_err(|problem| bad("secret_file", problem))?,
+                )
+            }
+        };
+        let encoding = entry.text("secret_encoding").unwrap_or_default();
+        let secret = decoded(&secret, encoding)
+            .ok_or_else(|| bad(key, format!("the secret is no {encoding}")))?;
+        return of(key, TokenKey::of_secret(id, algorithm, &secret));
+    }
+    let key = "public_key_file";
+    let file = Path::new(entry.text(key).unwrap_or_default());
+    let pem = read(file, KEY_FILE_BYTES_MAX)
+        .map_err(|problem| bad(key, format!("{}: {problem}", file.display())))?;
+    of(key, TokenKey::of_public_pem(id, algorithm, &pem))
+}
+
+/// The bytes of a secret in a file, without a line's end.
+///
+/// # Errors
+/// The file, and what is wrong with it.
+pub fn secret_of_file(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+    let bytes = read(file, KEY_FILE_BYTES_MAX);
+    let mut bytes =
+        Zeroizing::new(bytes.map_err(|problem| format!("{}: {problem}", file.display()))?);
+    while let [.., b'\n' | b'\r'] = bytes[..] {
+        bytes.pop();
+    }
+    Ok(bytes)
+}
+
+/// A secret as `text`, `base64` or `hex` writes it.
+pub fn decoded(secret: &[u8], encoding: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let bytes = match encoding {
+        "base64" => STANDARD
+            .decode(secret)
+            .or_else(|_| STANDARD_NO_PAD.decode(secret))
+            .ok()?,
+        "hex" => {
+            let digits = secret.iter().map(|byte| char::from(*byte).to_digit(16));
+            let digits: Vec<u32> = digits.collect::<Option<_>>()?;
+            let pairs = digits.chunks_exact(2);
+            if !pairs.remainder().is_empty() {
+                return None;
+            }
+            pairs.map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+        }
+        _ => secret.to_vec(),
+    };
+    Some(Zeroizing::new(bytes))
+}
+
+/// All of a file that has a bound.
+///
+/// # Errors
+/// In words, without its name.
+pub fn read(file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let opened = File::open(file).map_err(|error| format!("it cannot be read: {error}"))?;
+    opened
+        .take(bytes_max + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    match bytes.len() as u64 > bytes_max {
+        true => Err(format!("it has more than {bytes_max} bytes")),
+        false => Ok(bytes),
+    }
+}
+
+fn api_key(entry: &Entry) -> ApiKey {
+    let list = |key| boxed(entry.texts(key));
+    ApiKey {
+        name: entry.text("name").unwrap_or_default().into(),
+        sha256: match entry.get("sha256") {
+            Some((Value::Hash(hash), _)) => *hash,
+            _ => [0; 32],
+        },
+        expires_s: entry.number("expires").map_or(NEVER, |expires_ms| {
+            u32::try_from(expires_ms / 1_000).unwrap_or(NEVER)
+        }),
+        permissions: Permissions {
+            subscribe: list("subscribe"),
+            publish: list("publish"),
+            history: list("history"),
+            presence: list("presence"),
+        },
+        operates: matches!(entry.get("operate"), Some((Value::Boolean(true), _))),
+    }
+}
+
+fn boxed(filters: &[String]) -> Vec<Box<str>> {
+    filters
+        .iter()
+        .map(|filter| filter.as_str().into())
+        .collect()
+}
+
+fn fault(origin: &Origin, key: &str, error: &KeyError) -> Fault {
+    Fault {
+        origin: origin.clone(),
+        key: key.into(),
+        problem: error.to_string(),
+        expected: "a key for the algorithm".into(),
+    }
+}

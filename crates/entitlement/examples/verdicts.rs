@@ -1,0 +1,91 @@
+//! What a verdict costs on one core: a token whose signature is known, and one whose signature is computed, by algorithm.
+//!
+//! `cargo run --release -p entitlement --example verdicts`; `docs/performance.md` quotes it. Each figure is the least of five
+//! rounds: what disturbs only adds.
+
+use broker::entitlement::{CredentialKind, Digest, Judge};
+use entitlement::algorithm::{Algorithm, Family};
+use entitlement::issue::{SigningKey, new_pair, new_secret};
+use entitlement::keys::TokenKey;
+use entitlement::notices::Notices;
+use entitlement::revocations::Revocations;
+use entitlement::{JudgeSettings, TokenJudge};
+use serde_json::json;
+use std::time::Instant;
+
+const NOW_S: u64 = 1_800_000_000;
+const ROUNDS: usize = 5;
+const TOKENS: usize = 2_000;
+
+fn main() {
+    println!("algorithm   known ns   computed ns   ratio");
+    for algorithm in Algorithm::ALL {
+        let (signing, key) = keys(algorithm);
+        let tokens: Vec<String> = (0..TOKENS).map(|number| token(&signing, number)).collect();
+        let known = least_ns(&judge(key.clone(), 10 * TOKENS), &tokens, true);
+        let computed = least_ns(&judge(key, 0), &tokens, false);
+        println!(
+            "{:<11} {known:>8}   {computed:>11}   {:>5.1}",
+            algorithm.name(),
+            computed as f64 / known as f64
+        );
+    }
+}
+
+fn keys(algorithm: Algorithm) -> (SigningKey, TokenKey) {
+    if algorithm.family() == Family::Hmac {
+        let secret = new_secret(64).expect("randomness");
+        let signing = SigningKey::of_secret(algorithm, &secret).expect("a secret");
+        let key = TokenKey::of_secret(None, algorithm, &secret).expect("a secret");
+        return (signing, key);
+    }
+    let pair = new_pair(algorithm).expect("randomness");
+    let signing = SigningKey::of_pem(Some(algorithm), pair.private.as_bytes()).expect("a key");
+    let key = TokenKey::of_public_pem(None, algorithm, pair.public.as_bytes()).expect("a key");
+    (signing, key)
+}
+
+/// As an issuer would make it: a subject and an id of its own, permissions like everybody's.
+fn token(signing: &SigningKey, number: usize) -> String {
+    let claims = json!({
+        "sub": format!("user-{number}"), "jti": format!("{number:032x}"), "iss": "https://id.example.com",
+        "aud": "crore", "iat": NOW_S, "exp": NOW_S + 3_600,
+        "permissions": {"subscribe": ["news/#", "user/{sub}/#"], "publish": ["user/{sub}/out"]},
+    });
+    signing.token(Some("2026-01"), &claims).expect("randomness")
+}
+
+fn judge(key: TokenKey, verified_max: usize) -> TokenJudge {
+    let (notices, _) = Notices::new();
+    let settings = JudgeSettings {
+        token_keys: vec![key],
+        ..JudgeSettings::default()
+    };
+    TokenJudge::new(
+        settings,
+        Revocations::default(),
+        verified_max,
+        None,
+        notices,
+    )
+}
+
+/// Nanoseconds of a verdict, the digest included.
+fn least_ns(judge: &TokenJudge, tokens: &[String], warm: bool) -> u128 {
+    let all = || {
+        for token in tokens {
+            let digest = Digest::of(CredentialKind::Token, token.as_bytes());
+            let judged = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S);
+            assert!(judged.verdict.is_ok());
+        }
+    };
+    if warm {
+        all();
+    }
+    let rounds = (0..ROUNDS).map(|_| {
+        let began = Instant::now();
+        all();
+        began.elapsed().as_nanos() / tokens.len() as u128
+    });
+    rounds.min().unwrap_or(0)
+}
