@@ -33,7 +33,7 @@ enum Command {
     /// Make a token and print it.
     Gen(Box<Generate>),
     /// Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1).
-    Check(Check),
+    Check(Box<Check>),
     /// Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others).
     Key(Key),
     /// Revoke tokens at a running node, at once.
