@@ -11,7 +11,9 @@ use entitlement::refresh::{FetchGuard, KeySource, Wish, spawn};
 use entitlement::revocations::Revocations;
 use entitlement::{JudgeSettings, TokenJudge};
 use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -252,4 +254,59 @@ fn without_any_keys_yet_clients_are_told_to_come_back() {
     issuer.say(ok(&jwks(&[("k", &pair)])));
     assert!(matches!(node.notice(), Notice::KeysChanged { .. }));
     assert_eq!(node.code(&pair.token(Some("k"))), None);
+}
+
+/// A server with a certificate of its own for `localhost`; answers once for each connection.
+fn serve_tls(listener: TcpListener, certificate: &tls::SelfSigned, answer: String) {
+    let certificates = CertificateDer::pem_slice_iter(certificate.certificate_pem().as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .unwrap();
+    let key = PrivateKeyDer::from_pem_slice(certificate.key_pem().as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .unwrap();
+    let config = Arc::new(config);
+    std::thread::spawn(move || {
+        for tcp in listener.incoming() {
+            let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(session, tcp.unwrap());
+            let mut request = [0; 1_024];
+            // Who does not believe us says so, and nothing else.
+            if stream.read(&mut request).is_ok() {
+                let _ = stream.write_all(answer.as_bytes());
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+        }
+    });
+}
+
+#[test]
+fn over_tls_only_from_whom_it_believes() {
+    let pair = Pair::new(Algorithm::EdDSA);
+    let now_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let certificate = tls::self_signed(&["localhost".to_owned()], 2, now_s - 60).unwrap();
+    let file = std::env::temp_dir().join(format!("crore-jwks-ca-{}.pem", std::process::id()));
+    std::fs::write(&file, certificate.certificate_pem().as_bytes()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    serve_tls(listener, &certificate, ok(&jwks(&[("k", &pair)])));
+    let fetch = |host: &str, roots: Option<&tls::Roots>| {
+        let source = KeySource {
+            url: Url::parse(&format!("https://{host}:{port}/keys")).unwrap(),
+            tls: tls::plain_client(roots).unwrap(),
+            every: DEADLINE,
+            every_min: DEADLINE,
+        };
+        entitlement::refresh::fetch(&source).map(|jwks| jwks.keys.len())
+    };
+    let believed = tls::Roots::File(file.clone());
+    assert_eq!(fetch("localhost", Some(&believed)), Ok(1));
+    // Nobody believed, and a name that the certificate is not for.
+    assert!(fetch("localhost", None).is_err());
+    assert!(fetch("127.0.0.1", Some(&believed)).is_err());
+    std::fs::remove_file(&file).unwrap();
 }

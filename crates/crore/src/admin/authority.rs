@@ -85,3 +85,60 @@ pub fn now_s() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     since_1970.unwrap_or_default().as_secs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+    use broker::entitlement::{NEVER, Permissions};
+    use entitlement::JudgeSettings;
+    use entitlement::api_keys::{ApiKey, new_api_key, sha256};
+    use entitlement::notices::Notices;
+    use entitlement::revocations::Revocations;
+
+    fn judge(secret: &str, operates: bool) -> Arc<TokenJudge> {
+        let settings = JudgeSettings {
+            api_keys: vec![ApiKey {
+                name: "operator".into(),
+                sha256: sha256(secret.as_bytes()),
+                expires_s: NEVER,
+                permissions: Permissions::default(),
+                operates,
+            }],
+            ..JudgeSettings::default()
+        };
+        let (notices, _) = Notices::new();
+        let revocations = Revocations::default();
+        Arc::new(TokenJudge::new(settings, revocations, 0, None, notices))
+    }
+
+    #[test]
+    fn elsewhere_than_on_loopback_a_key_is_asked_for() {
+        let secret = new_api_key().unwrap();
+        let check = |is_loopback, judge: Option<Arc<TokenJudge>>, shown: Option<String>| {
+            let mut headers = HeaderMap::new();
+            if let Some(shown) = shown {
+                let value = HeaderValue::from_str(&shown).unwrap();
+                headers.insert(header::AUTHORIZATION, value);
+            }
+            let refused = Authority { is_loopback, judge }.check(&headers).err();
+            refused.map(|answer| answer.status())
+        };
+        let bearer = || Some(format!("Bearer {}", *secret));
+        let refused = Some(StatusCode::UNAUTHORIZED);
+        assert_eq!(check(true, None, None), None);
+        assert_eq!(check(false, Some(judge(&secret, true)), bearer()), None);
+        assert_eq!(check(false, None, bearer()), refused);
+        assert_eq!(check(false, Some(judge(&secret, false)), bearer()), refused);
+        for shown in [
+            None,
+            Some("Bearer ".into()),
+            Some("Bearer crore_".into()),
+            Some(secret.to_string()),
+            Some(format!("Basic {}", *secret)),
+            Some(format!("Bearer {}x", *secret)),
+        ] {
+            assert_eq!(check(false, Some(judge(&secret, true)), shown), refused);
+        }
+    }
+}
