@@ -113,7 +113,7 @@ fn encode(revocations: &Revocations) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`write`] writes; any bytes may come. Errors are words for the operator.
+/// Reads what [`write()`] writes; any bytes may come. Errors are words for the operator.
 pub fn decode(bytes: &[u8]) -> Result<Revocations, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err("it is larger than any that was written here".into());
