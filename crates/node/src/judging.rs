@@ -13,7 +13,7 @@ use std::sync::Arc;
 use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
-/// Signatures that one turn computes; at 75 microseconds for the slowest kind they take about a millisecond.
+/// Signatures that one turn computes: about a millisecond of ES256, three of the slowest kind (ES384).
 pub const SIGNATURES_TURN_MAX: usize = 16;
 /// Questions that one turn answers without a signature, each in a microsecond or two.
 pub const QUESTIONS_TURN_MAX: usize = 1_024;
