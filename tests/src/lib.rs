@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod bench;
 pub mod curl;
 pub mod event_stream;

@@ -296,8 +296,14 @@ fn limits() {
     let open = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(5000));
     let decoded = Request::decode(open.as_bytes(), &mut HeadScan::new(), &LIMITS);
     assert_eq!(decoded, Err(too_large));
-    let expect = head("Expect: 200-ok\n");
-    refused(&expect, HeadError::UnsupportedExpectation, 417);
+    for lines in [
+        "Expect: 200-ok\n",
+        "Expect: 100-continue\nExpect: 200-ok\n",
+        "Expect: 100-continue, 200-ok\n",
+        "Expect:\n",
+    ] {
+        refused(&head(lines), HeadError::UnsupportedExpectation, 417);
+    }
 }
 
 /// A byte that cannot be HTTP is refused at once, not at the end of a head that never comes.

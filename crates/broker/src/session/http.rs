@@ -310,10 +310,10 @@ impl Edge {
             }
             Err(error) => {
                 self.statistics.protocol_errors += 1;
-                let code = if error.status() == 413 {
-                    ErrorCode::MessageTooLarge
-                } else {
-                    ErrorCode::MalformedRequest
+                let code = match error.status() {
+                    413 => ErrorCode::MessageTooLarge,
+                    431 => ErrorCode::HeaderTooLarge,
+                    _ => ErrorCode::MalformedRequest,
                 };
                 let answer = match self.take_state(index) {
                     Some(State::Body(body)) => Answer {

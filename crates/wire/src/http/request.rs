@@ -136,11 +136,14 @@ fn expect_continue(fields: &Fields<'_>, version: Version) -> Result<bool, HeadEr
     if version == Version::Http10 {
         return Ok(false);
     }
-    match fields.first("expect") {
-        None => Ok(false),
-        Some(value) if value.eq_ignore_ascii_case(b"100-continue") => Ok(true),
-        Some(_) => Err(HeadError::UnsupportedExpectation),
+    let mut is_expected = false;
+    for value in fields.all("expect") {
+        if !value.eq_ignore_ascii_case(b"100-continue") {
+            return Err(HeadError::UnsupportedExpectation);
+        }
+        is_expected = true;
     }
+    Ok(is_expected)
 }
 
 /// Writes the head of a request into the caller's buffer; for clients.
