@@ -200,6 +200,39 @@ fn half_close() {
     );
 }
 
+/// A poll that may not wait answers with what there is, as soon as its home says so; a home that says nothing is overloaded.
+#[test]
+fn polls_without_time() {
+    check(
+        "
+        c: connect
+        c: GET /topics/a?wait=0
+            c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
+        time +1ms
+        p: connect
+        p: POST /topics/a > x
+            p: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        c: GET /topics/a?wait=0&since=7:0
+            c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000001,\"data\":\"x\"}],\"more\":false,\"cursor\":\"7:1\"}
+        time +1ms
+        c: GET /topics/a?wait=0&since=7:1
+            c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[],\"more\":false,\"cursor\":\"7:1\"}
+        time +1ms
+        homes stop
+        c: GET /topics/a?wait=1s&since=7:1
+        time +1s
+        homes go
+            c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[],\"more\":false,\"cursor\":\"7:1\"}
+        homes stop
+        c: GET /topics/a?wait=1s&since=7:1
+        time +1s
+        time +2s
+            c: 503 [retry-after: 1] overloaded
+        homes go
+        ",
+    );
+}
+
 #[test]
 fn keep_alive() {
     check_with(
@@ -474,7 +507,11 @@ fn cross_origin() {
         c: OPTIONS /publish | Origin: https://evil.example
             c: 403 origin_forbidden
         c: OPTIONS /events
-            c: 204 [allow: GET, POST, OPTIONS]
+            c: 204 [allow: GET, OPTIONS]
+        c: OPTIONS /crore
+            c: 204 [allow: GET, OPTIONS]
+        c: OPTIONS /publish
+            c: 204 [allow: POST, OPTIONS]
         c: OPTIONS /topics/a > POST / HTTP/1.1
             c: 400 close malformed_request
             c: closed

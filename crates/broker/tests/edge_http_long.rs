@@ -61,6 +61,7 @@ fn a_poll_without_an_answer() {
         homes stop
         c: GET /topics/news?wait=2s
         time +3s
+        time +2s
             c: 503 [retry-after: 1] overloaded
         homes go
         count subscriptions indexes

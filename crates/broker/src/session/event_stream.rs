@@ -264,6 +264,14 @@ fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<St
         .filter(|value| !value.is_empty()))
 }
 
+/// Whether what only streams look at is well-formed.
+pub(super) fn check_stream_parameters(target: &Target<'_>) -> Result<(), Fault> {
+    route::position(target, "since")?;
+    route::number(target, "last")?;
+    route::switch(target, "snapshot")?;
+    requested_policy(target).map(drop)
+}
+
 /// `since=`, `last=` or `snapshot`; live without them.
 fn requested_start(target: &Target<'_>) -> Result<Start, Fault> {
     if let Some(position) = route::position(target, "since")? {

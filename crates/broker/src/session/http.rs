@@ -3,6 +3,7 @@
 
 use super::State;
 use super::credential::Entry;
+use super::event_stream::check_stream_parameters;
 use super::fault::Fault;
 use super::json;
 use super::poll::Poll;
@@ -146,7 +147,7 @@ impl Edge {
         }
         if request.method == "OPTIONS" {
             reject_body(request)?;
-            self.answer_preflight(index, request, answer);
+            self.answer_preflight(index, request, route.methods(), answer);
             return Ok(());
         }
         if let Some(fault) = refused {
@@ -176,6 +177,8 @@ impl Edge {
             (Route::Topic(topic), "GET") => {
                 reject_body(request)?;
                 check_topic(&topic)?;
+                // Also where nothing comes of them: who mistypes one learns it.
+                check_stream_parameters(&target)?;
                 if accepts(request, EVENT_STREAM_MEDIA_TYPE) {
                     self.permit_request(index, Action::Subscribe, &topic)?;
                     self.begin_raw_stream(index, request, &target, topic, answer)
@@ -191,9 +194,9 @@ impl Edge {
                 reject_body(request)?;
                 self.begin_stream(index, request, &target, answer)
             }
-            (Route::Topic(_), _) => Err(Fault::method("GET, POST, OPTIONS")),
-            (Route::Publish, _) => Err(Fault::method("POST, OPTIONS")),
-            (Route::Events, _) => Err(Fault::method("GET, OPTIONS")),
+            (route @ (Route::Topic(_) | Route::Publish | Route::Events), _) => {
+                Err(Fault::method(route.methods()))
+            }
         }
     }
 
@@ -443,13 +446,19 @@ impl Edge {
         is_listed || is_own
     }
 
-    fn answer_preflight(&mut self, index: u32, request: &Request<'_>, answer: &Answer) {
+    fn answer_preflight(
+        &mut self,
+        index: u32,
+        request: &Request<'_>,
+        methods: &str,
+        answer: &Answer,
+    ) {
         let mut out = Vec::new();
-        let mut writer = begin_answer(&mut out, 204, answer, answer.keep_alive)
-            .header("Allow", "GET, POST, OPTIONS");
+        let mut writer =
+            begin_answer(&mut out, 204, answer, answer.keep_alive).header("Allow", methods);
         if answer.origin.is_some() {
             writer = writer
-                .header("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+                .header("Access-Control-Allow-Methods", methods)
                 .header("Access-Control-Max-Age", "600");
             if let Some(wanted) = request.header_text("access-control-request-headers") {
                 writer = writer.header("Access-Control-Allow-Headers", wanted);

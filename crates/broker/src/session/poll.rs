@@ -9,10 +9,16 @@ use crate::settings::LagPolicy;
 use stdx::chunk::Slice;
 use wire::native::ErrorCode;
 
+/// How much longer than its client asked for a poll may take whose home has not said what there is. A turn or a page, in general.
+const HOME_PATIENCE_MS: u64 = 2_000;
+
 /// One long poll.
 pub(crate) struct Poll {
     /// When it ends at the latest; a pair of it and the connection waits in the edge's `polls`.
     deadline_ms: u64,
+    /// The time that the client wanted to wait is over, and its home has not said yet what there is: it answers as soon as that is
+    /// known. Without this a poll of no time at all would never bring anything.
+    is_over: bool,
     topic: String,
     limit: u32,
     answer: Answer,
@@ -28,6 +34,7 @@ impl Poll {
     pub fn new(topic: String, limit: u32, answer: Answer) -> Poll {
         Poll {
             deadline_ms: 0,
+            is_over: false,
             topic,
             limit: limit.max(1),
             answer,
@@ -69,7 +76,7 @@ impl Edge {
         };
         poll.position = Some(grant.position);
         poll.gap = grant.gap;
-        if grant.gap.is_some() && !grant.replaying {
+        if (grant.gap.is_some() || poll.is_over) && !grant.replaying {
             self.touch(index);
         }
     }
@@ -101,7 +108,7 @@ impl Edge {
         if let Some(position) = &mut poll.position {
             position.offset = position.offset.max(through);
         }
-        if poll.gap.is_some() {
+        if poll.gap.is_some() || poll.is_over {
             self.touch(index);
         }
     }
@@ -122,25 +129,44 @@ impl Edge {
 
     /// The turn is over: answers if there is something to say.
     pub(crate) fn poll_settled(&mut self, index: u32) {
-        if let Some(State::Poll(poll)) = self.state(index)
-            && poll.position.is_some()
-            && (!poll.records.is_empty() || poll.gap.is_some())
-        {
+        let Some(State::Poll(poll)) = self.state(index) else {
+            return;
+        };
+        let has_news = !poll.records.is_empty() || poll.gap.is_some();
+        let (is_granted, is_over) = (poll.position.is_some(), poll.is_over);
+        let subscription = poll.subscription;
+        let is_live = || subscription.is_some_and(|key| self.is_live(key));
+        if is_granted && (has_news || is_over && is_live()) {
             self.finish_poll(index);
         }
     }
 
     /// The time is over, or the node drains.
     pub(crate) fn poll_timed_out(&mut self, index: u32) {
-        match self.state(index) {
-            Some(State::Poll(poll)) if poll.position.is_some() => self.finish_poll(index),
+        let Some(State::Poll(poll)) = self.state(index) else {
+            return;
+        };
+        let (is_granted, is_over) = (poll.position.is_some(), poll.is_over);
+        let subscription = poll.subscription;
+        let is_live = || subscription.is_some_and(|key| self.is_live(key));
+        if is_granted && (is_over || is_live()) {
+            self.finish_poll(index);
+        } else if !is_over {
+            self.extend_poll(index);
+        } else if let Some(poll) = self.end_poll(index) {
             // The home has not even answered: it is overloaded.
-            Some(State::Poll(_)) => {
-                if let Some(poll) = self.end_poll(index) {
-                    self.answer_fault(index, &poll.answer, &ErrorCode::Overloaded.into());
-                }
-            }
-            _ => {}
+            self.answer_fault(index, &poll.answer, &ErrorCode::Overloaded.into());
+        }
+    }
+
+    /// Gives the home the time to say what there is.
+    fn extend_poll(&mut self, index: u32) {
+        let deadline_ms = self.now.monotonic_ms + HOME_PATIENCE_MS;
+        if let Some(State::Poll(poll)) = self.state(index) {
+            poll.is_over = true;
+            let before_ms = std::mem::replace(&mut poll.deadline_ms, deadline_ms);
+            self.polls.remove(&(before_ms, index));
+            self.polls.insert((deadline_ms, index));
         }
     }
 

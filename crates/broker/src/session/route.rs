@@ -22,6 +22,15 @@ pub(super) enum Route {
 }
 
 impl Route {
+    /// The methods that it has, for `Allow`.
+    pub fn methods(&self) -> &'static str {
+        match self {
+            Route::Native | Route::Echo | Route::Events => "GET, OPTIONS",
+            Route::Topic(_) => "GET, POST, OPTIONS",
+            Route::Publish => "POST, OPTIONS",
+        }
+    }
+
     /// The route of a target.
     ///
     /// # Errors
