@@ -17,7 +17,10 @@ use broker::home::{Home, segments_max};
 use broker::now::Now;
 use broker::settings::Settings;
 use net::Net;
-use net::kernel::{Counters, Handover, Kernel, KernelOptions, ListenOptions, Waker, unshare_table};
+use net::kernel::{
+    Counters, Handover, Kernel, KernelOptions, ListenOptions, Waker, give_up_low_ports,
+    unshare_table,
+};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -104,7 +107,12 @@ impl ThreadParts {
             is_private = false;
             table_refused = Some(format!("{refused:?}").to_lowercase());
         }
-        let opened = open_kernel(&shared, id, is_private, waker, handover, &listen);
+        let opened =
+            open_kernel(&shared, id, is_private, waker, handover, &listen).and_then(|opened| {
+                give_up_low_ports()
+                    .map(|()| opened)
+                    .map_err(StartError::System)
+            });
         let (kernel, addresses) = match opened {
             Ok(opened) => opened,
             Err(error) => {

@@ -213,6 +213,7 @@ impl OpenLog {
             .name(format!("crore-log-{name}"))
             .spawn(move || {
                 let _vital = Vital;
+                net::kernel::give_up_low_ports()?;
                 thread.run()
             })
     }

@@ -16,7 +16,7 @@ use crate::signals::Signal;
 use crate::{memory_ceiling, process, shortages, signals, ticket_keys, tls_files};
 use anyhow::Context;
 use broker::entitlement::Judge;
-use net::kernel::{nofile_limit, raise_nofile_limit};
+use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +40,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let configuration = configuration::load(&arguments.configuration.sources())?;
     let log = log_of(&configuration);
+    // Before any thread exists: each keeps what it was started with.
+    process::identity::settle(&configuration, &log)?;
     let (sender, signal) = mpsc::channel();
     watch_signals(sender.clone());
     if arguments.end_with_stdin {
@@ -62,6 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let operators = bind(configuration.addresses("listen.operators"))?;
     let operator_addresses = local_addresses(&operators)?;
     let mut serving = start(&configuration, &operator_addresses)?;
+    give_up_low_ports().context("the right to bind low ports cannot be given up")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
         entitled::watch(notices, log).context("no thread to tell of refusals")?;
     }

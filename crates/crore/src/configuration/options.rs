@@ -228,6 +228,24 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "The directory of logs on disk, each in one of its own by the log's name. Needed when there is one.",
     ),
     option(
+        "node.user",
+        Kind::Text { bytes_max: 64 },
+        "",
+        "Started as root, the node becomes this user before it does anything else, by name or number, and keeps nothing but the right to bind low ports until it listens. Files of logs and TLS have to be this user's to read.",
+    ),
+    option(
+        "node.group",
+        Kind::Text { bytes_max: 64 },
+        "",
+        "The group that goes with node.user. Not given: that user's own.",
+    ),
+    option(
+        "node.core_dumps",
+        Kind::Boolean,
+        "false",
+        "Let the system write a core dump if the node crashes. It would hold keys, tokens and messages.",
+    ),
+    option(
         "node.drain_window",
         seconds(0, DAY_S),
         "5s",
@@ -782,7 +800,13 @@ mod tests {
                 spec.key
             );
             let has_default = spec.default_value().is_some();
-            let needs_none = ["node.data_dir", "tls.certificate_file", "tls.key_file"];
+            let needs_none = [
+                "node.data_dir",
+                "node.group",
+                "node.user",
+                "tls.certificate_file",
+                "tls.key_file",
+            ];
             assert!(
                 has_default
                     || needs_none.contains(&spec.key)

@@ -58,6 +58,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
         }
     }
     check_threads(configuration, faults);
+    check_user(configuration, faults);
     check_listeners(configuration, faults);
     check_tls(configuration, faults);
     check_proxies(configuration, faults);
@@ -80,6 +81,19 @@ fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
             key: "node.home_shards_count".into(),
             problem: format!("{homes} is more than node.io_threads = {threads}"),
             expected: "at most node.io_threads".into(),
+        });
+    }
+}
+
+fn check_user(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    if let Some((_, origin)) = configuration.given("node.group")
+        && configuration.given("node.user").is_none()
+    {
+        faults.push(Fault {
+            origin: origin.clone(),
+            key: "node.group".into(),
+            problem: "a group without node.user".into(),
+            expected: "node.user too".into(),
         });
     }
 }

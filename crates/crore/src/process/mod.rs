@@ -1,5 +1,6 @@
 //! What a process knows about itself and its system: memory, time, cores, the service manager.
 
+pub mod identity;
 pub mod memory;
 
 use std::fs;

@@ -31,6 +31,7 @@ mod handover;
 pub mod heap;
 mod listener;
 pub mod memory;
+mod privileges;
 mod registered;
 mod slots;
 mod starving;
@@ -41,6 +42,7 @@ pub use connect::ConnectOptions;
 pub use counters::{AcceptErrors, Counters, Statistics};
 pub use handover::Handover;
 pub use listener::{ListenOptions, check_free};
+pub use privileges::give_up_low_ports;
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
 pub use wake::Waker;
 

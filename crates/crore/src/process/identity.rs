@@ -1,0 +1,244 @@
+//! Who the process is, and what it leaves behind when it crashes.
+//!
+//! Place: the first thing that `serve` does, while there is one thread: identity and capabilities belong to threads, and each
+//! begins with those of the one that starts it. Names are looked up in `/etc/passwd` and `/etc/group` only; users that a
+//! directory service knows are given by number.
+//!
+//! Invariants: a node that is told to be somebody is that user with that user's groups, or does not start. What it keeps of
+//! root is the right to bind low ports, which `net` takes from each thread as soon as it listens.
+
+use crate::configuration::Configuration;
+use crate::configuration::fault::{Fault, Faults};
+use crate::configuration::value::Value;
+use crate::exit::Ending;
+use crate::logging::{Level, Log};
+use anyhow::Context;
+use rustix::process::{
+    DumpableBehavior, Gid, Resource, Rlimit, Uid, getegid, geteuid, set_dumpable_behavior,
+    setrlimit,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities,
+    set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid,
+};
+use std::fs;
+use std::io;
+
+/// A user to become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    user: u32,
+    group: u32,
+    /// Beside it.
+    groups: Vec<u32>,
+}
+
+/// Becomes who the configuration says, and sees to it that a crash leaves no secrets behind.
+///
+/// # Errors
+/// There is no such user or group, or this process may not become it: the configuration's fault. Or the system refused.
+pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
+    if !configuration.is_on("node.core_dumps") {
+        forbid_core_dumps().context("core dumps cannot be switched off")?;
+    }
+    let text = |key| match configuration.given(key) {
+        Some((Value::Text(text), _)) => Some(text.as_str()),
+        _ => None,
+    };
+    let Some(user) = text("node.user") else {
+        if geteuid().is_root() {
+            let advice = "The node runs as root; node.user, or a service manager, can change that.";
+            log.write(Level::Info, advice, &[]);
+        }
+        return Ok(());
+    };
+    let fault = |key: &'static str, problem: String, expected: &str| {
+        Ending::Configuration(Faults(vec![Fault {
+            origin: configuration.get(key).1.clone(),
+            key: key.into(),
+            problem,
+            expected: expected.into(),
+        }]))
+    };
+    let files = Files::read();
+    let Some(mut identity) = files.user(user) else {
+        let problem = format!("there is no user {user}");
+        return Err(fault(
+            "node.user",
+            problem,
+            "a name in /etc/passwd, or a number",
+        ));
+    };
+    if let Some(group) = text("node.group") {
+        let Some(group_id) = files.group(group) else {
+            let problem = format!("there is no group {group}");
+            return Err(fault(
+                "node.group",
+                problem,
+                "a name in /etc/group, or a number",
+            ));
+        };
+        identity.group = group_id;
+    }
+    let is_already = geteuid().as_raw() == identity.user && getegid().as_raw() == identity.group;
+    if !is_already && !geteuid().is_root() {
+        let problem = format!("only root can become {user}");
+        return Err(fault(
+            "node.user",
+            problem,
+            "to be started as root, or as that user",
+        ));
+    }
+    if geteuid().is_root() && identity.user != 0 {
+        identity
+            .take()
+            .with_context(|| format!("cannot become the user {user}"))?;
+    }
+    Ok(())
+}
+
+impl Identity {
+    /// Becomes it, for good, but for the right to bind low ports.
+    fn take(&self) -> io::Result<()> {
+        let groups: Vec<Gid> = self.groups.iter().map(|id| Gid::from_raw(*id)).collect();
+        set_keep_capabilities(true)?;
+        set_thread_groups(&groups)?;
+        set_thread_gid(Gid::from_raw(self.group))?;
+        set_thread_uid(Uid::from_raw(self.user))?;
+        // In a container root may not have had it either.
+        let kept = capabilities(None)?.permitted & CapabilitySet::NET_BIND_SERVICE;
+        set_capabilities(
+            None,
+            CapabilitySets {
+                effective: kept,
+                permitted: kept,
+                inheritable: CapabilitySet::empty(),
+            },
+        )?;
+        set_no_new_privs(true)?;
+        // A process that has changed its user may not look into its own tables of memory and descriptors otherwise, and
+        // then its metrics lack them.
+        set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        Ok(())
+    }
+}
+
+/// A limit of one byte, not of none: a program that takes core dumps through a pipe would be started all the same with none.
+fn forbid_core_dumps() -> io::Result<()> {
+    let one = Rlimit {
+        current: Some(1),
+        maximum: Some(1),
+    };
+    // One that was none already cannot be raised to one, and need not.
+    match setrlimit(Resource::Core, one) {
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => setrlimit(
+            Resource::Core,
+            Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            },
+        )?,
+        result => result?,
+    }
+    Ok(())
+}
+
+/// The system's lists of users and groups; empty where there are none.
+struct Files {
+    users: String,
+    groups: String,
+}
+
+impl Files {
+    fn read() -> Files {
+        Files {
+            users: fs::read_to_string("/etc/passwd").unwrap_or_default(),
+            groups: fs::read_to_string("/etc/group").unwrap_or_default(),
+        }
+    }
+
+    /// A user by name or number. One that stands in no list has the group of the same number.
+    fn user(&self, wanted: &str) -> Option<Identity> {
+        let line = self.users.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(':').collect();
+            let [name, _, user, group, ..] = fields[..] else {
+                return None;
+            };
+            let is_wanted = name == wanted || user == wanted;
+            is_wanted.then(|| Some((name, number(user)?, number(group)?)))?
+        });
+        match line {
+            Some((name, user, group)) => Some(Identity {
+                user,
+                group,
+                groups: self.groups_of(name),
+            }),
+            None => number(wanted).map(|id| Identity {
+                user: id,
+                group: id,
+                groups: Vec::new(),
+            }),
+        }
+    }
+
+    fn group(&self, wanted: &str) -> Option<u32> {
+        let mut listed = self.groups.lines().filter_map(|line| {
+            let mut fields = line.split(':');
+            let (name, id) = (fields.next()?, fields.nth(1)?);
+            (name == wanted).then(|| number(id))?
+        });
+        listed.next().or_else(|| number(wanted))
+    }
+
+    /// Those that list a user as a member.
+    fn groups_of(&self, user: &str) -> Vec<u32> {
+        let of_line = |line: &str| {
+            let fields: Vec<&str> = line.split(':').collect();
+            let [_, _, id, members] = fields[..] else {
+                return None;
+            };
+            let is_member = members.split(',').any(|member| member == user);
+            is_member.then(|| number(id))?
+        };
+        self.groups.lines().filter_map(of_line).collect()
+    }
+}
+
+/// Digits only; the highest number is the system's word for nobody in particular.
+fn number(text: &str) -> Option<u32> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let id = is_number.then(|| text.parse::<u32>().ok())??;
+    (id != u32::MAX).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_groups_are_found() {
+        let files = Files {
+            users: "root:x:0:0:root:/root:/bin/sh\n\nbroken:x\ncrore:x:990:991::/var/lib/crore:/bin/false\n".into(),
+            groups: "root:x:0:\nssl-cert:x:120:www,crore\ncrored:x:121:crored\ncrore:x:991:\n".into(),
+        };
+        let crore = Identity {
+            user: 990,
+            group: 991,
+            groups: vec![120],
+        };
+        assert_eq!(files.user("crore"), Some(crore.clone()));
+        assert_eq!(files.user("990"), Some(crore));
+        let stranger = Identity {
+            user: 4_000,
+            group: 4_000,
+            groups: Vec::new(),
+        };
+        assert_eq!(files.user("4000"), Some(stranger));
+        for nobody in ["", "cror", "broken", "-1", "+5", "4294967295", "4294967296"] {
+            assert_eq!(files.user(nobody), None, "{nobody}");
+            assert_eq!(files.group(nobody), None, "{nobody}");
+        }
+        assert_eq!(files.group("ssl-cert"), Some(120));
+        assert_eq!(files.group("7"), Some(7));
+    }
+}
