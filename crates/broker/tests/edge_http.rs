@@ -500,6 +500,8 @@ fn cross_origin() {
             c: 403 origin_forbidden
         c: GET /topics/a | Origin: null
             c: 403 origin_forbidden
+        c: GET /topics/a | Origin: https://app.example | Origin: https://evil.example
+            c: 403 origin_forbidden
         c: GET /nowhere | Origin: https://app.example
             c: 404 [access-control-allow-origin: https://app.example] not_found
         c: OPTIONS /topics/a | Origin: https://app.example | Access-Control-Request-Method: POST | Access-Control-Request-Headers: content-type
