@@ -37,6 +37,11 @@ pub fn promtool() -> Command {
     Command::new(existing(foreign("promtool/usr/bin/promtool"), SETUP))
 }
 
+/// schemathesis, which makes requests from an OpenAPI document.
+pub fn schemathesis() -> Command {
+    Command::new(existing(foreign("schemathesis/bin/schemathesis"), SETUP))
+}
+
 /// Autobahn's `wstest`.
 pub fn wstest() -> Command {
     let mut command = Command::new(existing(foreign("autobahn/python2.7"), SETUP));

@@ -67,6 +67,11 @@ const STEPS: &[Step] = &[
         steps::autobahn,
     ),
     step(
+        "openapi",
+        "requests made from spec/openapi.json, and what is answered",
+        steps::openapi,
+    ),
+    step(
         "crash",
         "the binary is killed under load: nothing acknowledged is lost",
         steps::crash,
@@ -86,6 +91,26 @@ const STEPS: &[Step] = &[
         "abuse",
         "hostile and broken clients against the binary",
         steps::abuse,
+    ),
+    slow(
+        "openapi-long",
+        "the same as openapi with many examples",
+        steps::openapi_long,
+    ),
+    slow(
+        "slow-attacks",
+        "slow heads, bodies, readers and ranges, while others are served",
+        steps::slow_attacks,
+    ),
+    slow(
+        "tls-audit",
+        "testssl on the TLS port: nothing above low",
+        steps::tls_audit,
+    ),
+    slow(
+        "privileges",
+        "a node started as root becomes somebody else (needs root)",
+        steps::privileges,
     ),
     slow(
         "tcp-memory",

@@ -9,6 +9,7 @@
 
 mod budget;
 mod ci;
+mod fuzz;
 mod generate;
 mod python2;
 mod setup;
@@ -29,6 +30,8 @@ usage: cargo xtask <command>
   tidy                      check the house rules of the sources
   generate [--check]        write the generated files, or only compare them
   budget --store            measure what a message costs, and make it the budget
+  fuzz --minutes N [--jobs N] [--target NAME]
+                            search for inputs that break a decoder, all targets for their share of the time
   setup                     install what the tests need (Debian packages, npm and Python packages)
 ";
 
@@ -66,6 +69,7 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
         ["generate"] => generate::write(&workspace.root).map(|()| true),
         ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),
         ["budget", "--store"] => budget::store(&workspace).map(|()| true),
+        ["fuzz", options @ ..] => fuzz::run(&workspace, &fuzz::Options::parse(options)?),
         ["setup"] => setup::everything(&workspace).map(|()| true),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -22,11 +22,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
     ("dpkg-deb", "dpkg"),
+    ("hexdump", "bsdextrautils"),
     ("ip", "iproute2"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("openssl", "openssl"),
     ("python3", "python3"),
+    ("slowhttptest", "slowhttptest"),
     ("strace", "strace"),
+    ("testssl", "testssl.sh"),
     ("valgrind", "valgrind"),
 ];
 
@@ -37,7 +41,12 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
     system_packages(workspace)?;
     promtool(workspace)?;
     npm_packages(workspace)?;
-    python_packages(workspace)?;
+    python_packages(workspace, "python", "tests/clients/requirements.txt")?;
+    python_packages(
+        workspace,
+        "schemathesis",
+        "tests/schemathesis/requirements.txt",
+    )?;
     python2::install(workspace)?;
     cargo_deny(workspace)?;
     Ok(())
@@ -187,9 +196,10 @@ fn npm_packages(workspace: &Workspace) -> Result<()> {
     .context("packages of npm")
 }
 
-fn python_packages(workspace: &Workspace) -> Result<()> {
-    let folder = workspace.foreign().join("python");
-    let list = workspace.root.join("tests/clients/requirements.txt");
+/// A Python of its own with the packages of a list, in the foreign folder under this name.
+fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<()> {
+    let folder = workspace.foreign().join(name);
+    let list = workspace.root.join(list);
     once(&folder, &fs::read_to_string(&list)?, || {
         let folder_text = folder.to_string_lossy();
         shell::run(&mut workspace.command(&["python3", "-m", "venv", &folder_text]))?;

@@ -222,6 +222,26 @@ pub fn abuse(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "abuse", &[])
 }
 
+pub fn openapi(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "openapi", &[])
+}
+
+pub fn openapi_long(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "openapi", &["--all"])
+}
+
+pub fn slow_attacks(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "slow_attacks", &[])
+}
+
+pub fn tls_audit(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "tls_audit", &[])
+}
+
+pub fn privileges(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "privileges", &[])
+}
+
 pub fn tcp_memory(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "tcp_memory", &[])
 }

@@ -113,6 +113,7 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .route("/readyz", get(readyz))
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics_text))
+        .route("/openapi.json", get(openapi))
         .route("/", get(page::document))
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
@@ -163,6 +164,12 @@ async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
 async fn metrics_text(State(shared): State<Arc<Shared>>) -> Response {
     let media_type = "text/plain; version=0.0.4; charset=utf-8";
     (no_store(media_type), (shared.operated.metrics)()).into_response()
+}
+
+/// What this port and the clients' answer, as OpenAPI 3.1.
+async fn openapi() -> Response {
+    let document = include_str!("../../../../spec/openapi.json");
+    (no_store("application/json"), document).into_response()
 }
 
 fn plain(code: StatusCode, text: String) -> Response {

@@ -97,6 +97,24 @@ fn the_page_comes_with_its_parts_and_a_policy() {
     port.check("/page.json", 200, "\"node\":\"n1\"");
 }
 
+/// The document knows every route of this port, and what it names is there.
+#[test]
+fn the_document_is_shown() {
+    let port = Port::open();
+    port.check("/openapi.json", 200, "\"openapi\": \"3.1.0\"");
+    let text = port.ask("GET /openapi.json", "localhost");
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    let document: serde_json::Value = serde_json::from_str(body).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let of_operators = paths
+        .iter()
+        .filter(|(_, path)| path["get"]["tags"][0] == "operators");
+    for (path, _) in of_operators {
+        let answer = port.ask(&format!("GET {path}"), "localhost");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}\n{answer}");
+    }
+}
+
 #[test]
 fn what_is_not_there() {
     let port = Port::open();

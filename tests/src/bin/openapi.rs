@@ -1,0 +1,79 @@
+//! `spec/openapi.json` held against the binary by schemathesis: requests that fit the document and requests that do not, made
+//! from it by a fixed seed. Each answer must have a status, fields and a body that the document knows.
+//!
+//! The gate runs few examples, `--all` many. The last line is `N passed, N failed`: one for each port, and one for the
+//! document that the server shows.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::process::Process;
+use end_to_end::server::Server;
+use end_to_end::tools;
+
+/// Long polls are shorter than a client's patience here; the rest is as users have it.
+const CONFIGURATION: &str = "[http]\nwait_max = \"100ms\"\n";
+
+/// Checks that cannot hold here: entitlement is off, so that no request lacks a token; and a topic that nobody has published to
+/// is there like any other.
+const EXCLUDED_CHECKS: &str = "ignored_auth,use_after_free,ensure_resource_availability";
+
+fn main() -> ExitCode {
+    let (examples, patience) = match std::env::args().any(|word| word == "--all") {
+        true => ("2000", Duration::from_secs(20 * 60)),
+        false => ("30", Duration::from_secs(4 * 60)),
+    };
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = here.join("../spec/openapi.json");
+    let document = document.to_str().expect("a path in UTF-8");
+    let settings = here.join("schemathesis/schemathesis.toml");
+    let reports = tools::reports("openapi");
+    fs::create_dir_all(&reports).expect("the target folder is ours");
+    let server = Server::with_configuration(CONFIGURATION);
+
+    let mut failed = 0;
+    let shown = curl(&[&server.operators_url("/openapi.json")]).expect(200);
+    let written = fs::read_to_string(document).expect("the document is there");
+    if shown.body != written {
+        println!("the server shows another document than {document}");
+        failed += 1;
+    }
+    for (tag, url) in [
+        ("clients", server.url("")),
+        ("operators", server.operators_url("")),
+    ] {
+        let mut command = tools::schemathesis();
+        command
+            .args(["--no-color", "--config-file"])
+            .arg(&settings)
+            .args(["run", document, "--url", &url, "--include-tag", tag])
+            // A stream has no end; what is wrong with a request for one is told before it begins, and tested by hand.
+            .args(["--exclude-path", "/events"])
+            .args(["--phases", "examples,coverage,fuzzing", "--mode", "all"])
+            .args(["--exclude-checks", EXCLUDED_CHECKS])
+            .args([
+                "--seed",
+                "5",
+                "--generation-deterministic",
+                "--max-examples",
+                examples,
+            ])
+            .args(["--request-timeout", "10", "--continue-on-failure"])
+            .current_dir(&reports);
+        let ended = Process::start(&mut command).end_within(patience);
+        println!("{}", ended.lines.join("\n"));
+        failed += usize::from(!ended.status.success());
+    }
+    // Whatever it was sent, it serves.
+    publish(&server.url("/topics/still/serves"), "yes");
+    println!("{} passed, {failed} failed", 3 - failed);
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
