@@ -177,6 +177,7 @@ impl Edge {
         cross_origin(writer, answer)
             .header("Content-Type", EVENT_STREAM_MEDIA_TYPE)
             .header("Cache-Control", "no-store")
+            .header("X-Content-Type-Options", "nosniff")
             // Asks nginx, the most common proxy in between, not to hold the stream back.
             .header("X-Accel-Buffering", "no")
             .finish_head();

@@ -481,6 +481,8 @@ impl Edge {
         begin_answer(&mut out, status, answer, keep_alive)
             .header("Content-Type", "application/json")
             .header("Cache-Control", "no-store")
+            // Payloads are anybody's: no browser is to find a page in them.
+            .header("X-Content-Type-Options", "nosniff")
             .finish_with_body(body);
         if status >= 400 {
             self.statistics.http_errors += 1;

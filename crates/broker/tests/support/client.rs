@@ -154,6 +154,7 @@ impl Client {
                 "content-type"
                 | "content-length"
                 | "cache-control"
+                | "x-content-type-options"
                 | "x-accel-buffering"
                 | "upgrade"
                 | "sec-websocket-accept"

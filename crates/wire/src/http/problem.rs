@@ -63,6 +63,7 @@ impl Problem<'_> {
         self.encode(&mut body);
         writer
             .header("Content-Type", PROBLEM_MEDIA_TYPE)
+            .header("X-Content-Type-Options", "nosniff")
             .finish_with_body(&body);
     }
 }
