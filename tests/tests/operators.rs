@@ -1,6 +1,7 @@
 //! The operators' port: health, metrics as Prometheus reads them, and who may ask.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use end_to_end::curl::{curl, publish};
@@ -14,6 +15,43 @@ fn health() {
         curl(&[&server.operators_url(path)]).expect(200);
     }
     curl(&[&server.operators_url("/none")]).expect(404);
+}
+
+/// Of what a node holds in memory nothing is left on a disk by a crash, but where its operator wants it.
+#[test]
+fn a_crash_leaves_no_core_dump() {
+    let limits = |server: &Server| {
+        let path = format!("/proc/{}/limits", server.process.id());
+        let text = std::fs::read_to_string(path).expect("our child can be read");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Max core file size"));
+        let words = line.expect("a limit").split_whitespace();
+        words.take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let server = Server::start();
+    // A limit of none would not stop one that goes through a pipe.
+    assert!(
+        matches!(limits(&server)[1].as_str(), "0" | "1"),
+        "{:?}",
+        limits(&server)
+    );
+    server.process.signal("ABRT");
+    let status = server.end().status;
+    assert!(
+        status.signal().is_some() && !status.core_dumped(),
+        "{status}"
+    );
+
+    let server = Server::with_configuration("[node]\ncore_dumps = true\n");
+    let own = std::fs::read_to_string("/proc/self/limits").expect("our own limits");
+    let line = own
+        .lines()
+        .find_map(|line| line.strip_prefix("Max core file size"));
+    let maximum = line
+        .and_then(|line| line.split_whitespace().nth(1))
+        .expect("a limit");
+    assert_eq!(limits(&server)[1], maximum);
 }
 
 #[test]
