@@ -124,7 +124,7 @@ impl Raw {
         }
     }
 
-    /// Reads to the end of the stream and returns the end of what came. Panics if the server does not close.
+    /// Reads to the end of the stream and returns everything that was not taken before. Panics if the server does not close.
     pub fn read_to_close(&mut self) -> String {
         let deadline = Instant::now() + PATIENCE;
         while self.read(deadline) {}
@@ -133,12 +133,6 @@ impl Raw {
             "still open, after {:?}",
             self.text()
         );
-        self.text()
-    }
-
-    /// Reads to the end of the stream and returns every byte that was not taken before.
-    pub fn read_all_to_close(&mut self) -> String {
-        self.read_to_close();
         String::from_utf8_lossy(&self.received).into_owned()
     }
 

@@ -542,7 +542,7 @@ fn exchange(server: &Server, request: &str, is_cut: bool) -> String {
         true => request.as_bytes().chunks(1).for_each(|byte| raw.send(byte)),
         false => raw.send(request.as_bytes()),
     }
-    raw.read_all_to_close()
+    raw.read_to_close()
 }
 
 fn smuggled_count(server: &Server) -> usize {
