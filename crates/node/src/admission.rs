@@ -139,10 +139,13 @@ pub struct Admission {
     options: AdmissionOptions,
     hasher: RandomState,
     parts: Box<[Mutex<Part>]>,
-    users: Box<[Mutex<HashMap<Box<str>, u32>>]>,
+    users: Box<[Mutex<Users>]>,
     entrances: [Mutex<EntranceState>; 2],
     refused: [AtomicU64; 5],
 }
+
+/// Sessions by subject.
+type Users = HashMap<Box<str>, u32>;
 
 #[derive(Debug, Default)]
 struct EntranceState {
@@ -281,7 +284,7 @@ impl Admission {
         }
     }
 
-    fn users(&self, subject: &str) -> MutexGuard<'_, HashMap<Box<str>, u32>> {
+    fn users(&self, subject: &str) -> MutexGuard<'_, Users> {
         let part = self.hasher.hash_one(subject) as usize % PARTS_COUNT;
         lock(&self.users[part])
     }

@@ -5,7 +5,7 @@
 //! this very code. Invariants: one `now` per turn; a turn does a bounded amount of work and comes back for the rest;
 //! nothing waits but `poll`.
 
-use crate::door::{self, Door, Listeners};
+use crate::door::Door;
 use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post, Report};
 use crate::pressure::SharedPressure;
@@ -19,11 +19,12 @@ use broker::settings::Settings;
 use log::Memory;
 use net::{Close, Conn, Event, Net, Read, Write};
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use std::net::IpAddr;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::memory::{Component, Components, vector_bytes};
+
+mod doorway;
 
 /// The receive buffer of a thread, in bytes.
 const RECEIVE_BYTES: usize = 128 << 10;
@@ -463,68 +464,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             if self.edge.wants_flush() {
                 self.flush();
             }
-        }
-    }
-
-    /// Lets a connection in, or tells it why not.
-    fn accept(&mut self, conn: Conn, peer: IpAddr, listener: u8) {
-        let refusal = match &mut self.door {
-            _ if self.pressed >= Pressure::Newcomers => {
-                self.pressure.count_refused();
-                Some(door::refusal_without_memory())
-            }
-            None => None,
-            Some(door) => door
-                .enter(conn, peer, listener, self.now)
-                .err()
-                .map(|refused| door::refusal(refused.code, refused.retry_after_s)),
-        };
-        match refusal {
-            None => self.edge.accepted(conn, peer),
-            Some(refusal) => {
-                // A fresh socket's buffer takes it whole. Where TLS is spoken nothing can be said yet.
-                let _ = self.net.write(conn, &[IoSlice::new(&refusal)]);
-                self.net.close(conn, Close::Graceful);
-            }
-        }
-    }
-
-    /// A connection has ended, for whatever reason.
-    fn leave(&mut self, conn: Conn) {
-        if let Some(door) = &mut self.door {
-            door.leave(conn, self.now);
-        }
-    }
-
-    /// Who has been let in too fast is made up for.
-    fn pace_listeners(&mut self) {
-        let Some(door) = &mut self.door else {
-            return;
-        };
-        match door.listeners(self.now) {
-            _ if self.is_draining => {}
-            Listeners::Keep => {}
-            Listeners::Pause => self.net.pause_accepting(),
-            Listeners::Resume => self.net.resume_accepting(),
-        }
-    }
-
-    /// Connections of proxies that have turned out to be of other clients.
-    fn change_clients(&mut self) {
-        for (conn, client) in std::mem::take(&mut self.edge.out.clients) {
-            let door = self.door.as_mut();
-            match door.map_or(Ok(()), |door| door.change(conn, client, self.now)) {
-                Ok(()) => self.edge.client_admitted(conn, client),
-                Err(refused) => self.edge.client_refused(conn, refused.code),
-            }
-        }
-    }
-
-    fn feel_pressure(&mut self) {
-        let pressure = self.pressure.get();
-        if pressure != self.pressed {
-            self.pressed = pressure;
-            self.edge.set_pressure(pressure);
         }
     }
 

@@ -34,7 +34,7 @@ impl Allowance {
     }
 
     fn cost_ns(self, units: u64) -> u64 {
-        let cost = u128::from(self.unit) * u128::from(units) >> SHIFT;
+        let cost = (u128::from(self.unit) * u128::from(units)) >> SHIFT;
         u64::try_from(cost).unwrap_or(u64::MAX)
     }
 }

@@ -26,9 +26,13 @@ pub fn forwarded_client(
     field: ForwardedField,
     is_trusted: impl Fn(IpAddr) -> bool,
 ) -> Result<Option<IpAddr>, UnknownClient> {
-    let (name, parse): (_, fn(&[u8]) -> Option<IpAddr>) = match field {
-        ForwardedField::XForwardedFor => ("x-forwarded-for", parse_node),
-        ForwardedField::Forwarded => ("forwarded", parse_element),
+    let name = match field {
+        ForwardedField::XForwardedFor => "x-forwarded-for",
+        ForwardedField::Forwarded => "forwarded",
+    };
+    let parse = |element| match field {
+        ForwardedField::XForwardedFor => parse_node(element),
+        ForwardedField::Forwarded => parse_element(element),
     };
     let lines: Vec<&[u8]> = fields.all(name).collect();
     let mut client = None;

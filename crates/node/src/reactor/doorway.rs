@@ -1,0 +1,76 @@
+//! Where connections come in and leave: the reactor asks its door, and tells who is not let in.
+//!
+//! Beside step 1 of the path. A node without limits, and with enough memory, passes by here with a branch or two.
+
+use super::Reactor;
+use crate::door::{self, Listeners};
+use crate::mailbox::Mailbox;
+use crate::reactor::Clock;
+use broker::edge::Pressure;
+use net::{Close, Conn, Net};
+use std::io::IoSlice;
+use std::net::IpAddr;
+
+impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
+    /// Lets a connection in, or tells it why not.
+    pub(super) fn accept(&mut self, conn: Conn, peer: IpAddr, listener: u8) {
+        let refusal = match &mut self.door {
+            _ if self.pressed >= Pressure::Newcomers => {
+                self.pressure.count_refused();
+                Some(door::refusal_without_memory())
+            }
+            None => None,
+            Some(door) => door
+                .enter(conn, peer, listener, self.now)
+                .err()
+                .map(|refused| door::refusal(refused.code, refused.retry_after_s)),
+        };
+        match refusal {
+            None => self.edge.accepted(conn, peer),
+            Some(refusal) => {
+                // A fresh socket's buffer takes it whole. Where TLS is spoken nothing can be said yet.
+                let _ = self.net.write(conn, &[IoSlice::new(&refusal)]);
+                self.net.close(conn, Close::Graceful);
+            }
+        }
+    }
+
+    /// A connection has ended, for whatever reason.
+    pub(super) fn leave(&mut self, conn: Conn) {
+        if let Some(door) = &mut self.door {
+            door.leave(conn, self.now);
+        }
+    }
+
+    /// Who has been let in too fast is made up for.
+    pub(super) fn pace_listeners(&mut self) {
+        let Some(door) = &mut self.door else {
+            return;
+        };
+        match door.listeners(self.now) {
+            _ if self.is_draining => {}
+            Listeners::Keep => {}
+            Listeners::Pause => self.net.pause_accepting(),
+            Listeners::Resume => self.net.resume_accepting(),
+        }
+    }
+
+    /// Connections of proxies that have turned out to be of other clients.
+    pub(super) fn change_clients(&mut self) {
+        for (conn, client) in std::mem::take(&mut self.edge.out.clients) {
+            let door = self.door.as_mut();
+            match door.map_or(Ok(()), |door| door.change(conn, client, self.now)) {
+                Ok(()) => self.edge.client_admitted(conn, client),
+                Err(refused) => self.edge.client_refused(conn, refused.code),
+            }
+        }
+    }
+
+    pub(super) fn feel_pressure(&mut self) {
+        let pressure = self.pressure.get();
+        if pressure != self.pressed {
+            self.pressed = pressure;
+            self.edge.set_pressure(pressure);
+        }
+    }
+}
