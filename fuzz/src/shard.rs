@@ -58,6 +58,7 @@ fn settings() -> Arc<Settings> {
             history_age_max_ms: 1_000_000,
             message_bytes_max: 4_000,
             when_lagging: LagPolicy::Replay,
+            ..RuleSettings::default()
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits {

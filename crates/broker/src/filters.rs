@@ -20,6 +20,7 @@ use std::ops::ControlFlow;
 use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Filters with a value each, found by topic.
+#[derive(Clone)]
 pub struct FilterTrie<T> {
     /// The root is node 0 and always there.
     nodes: Vec<Node<T>>,
@@ -28,6 +29,7 @@ pub struct FilterTrie<T> {
     len: usize,
 }
 
+#[derive(Clone)]
 struct Node<T> {
     literals: BTreeMap<Box<str>, u32>,
     /// The node of `+`, or `NO_NODE`.

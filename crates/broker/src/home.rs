@@ -37,6 +37,7 @@ mod interests;
 mod memory;
 mod partitions;
 mod publish;
+mod rates;
 mod read;
 mod recovery;
 mod restore;
@@ -64,6 +65,7 @@ use history::HistoryQuery;
 use interests::Interests;
 use log::Memory;
 use partitions::{HomePartition, Share, Steady, partitions_of};
+use rates::Rates;
 use read::Reading;
 use recovery::{Recovery, Waiting};
 use std::collections::VecDeque;
@@ -91,6 +93,7 @@ pub struct Home {
     retained: Slab<Slice>,
     /// Which publications need not be appended again.
     dedup: Dedup,
+    rates: Rates,
     steady: Steady,
     /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to look at each partition.
     expiry_ms: u64,
@@ -162,6 +165,7 @@ impl Home {
             partitions,
             shares,
             retained: Slab::new(),
+            rates: Rates::new(seed),
             steady: Steady::default(),
             expiry_ms: u64::MAX,
             recovery: Recovery::default(),
@@ -170,6 +174,21 @@ impl Home {
             scans_ahead: Vec::new(),
             statistics: HomeStatistics::default(),
         }
+    }
+
+    /// Goes by renewed settings from now on ([`Settings::renewed`]). Topics, records and what edges are owed stay. The credit
+    /// of each edge grows or shrinks by as much as the bound does; where it is below 0 then, the stream waits for what the
+    /// edge gives back.
+    pub fn set_settings(&mut self, settings: Arc<Settings>) {
+        let credit = |settings: &Settings| i64::from(settings.limits.stream_credit_bytes);
+        let grown = credit(&settings) - credit(&self.settings);
+        for edge in &mut self.interests.edges {
+            edge.credit += grown;
+        }
+        for (share, log) in self.shares.iter_mut().zip(&settings.logs) {
+            share.renew(log);
+        }
+        self.settings = settings;
     }
 
     /// Deals with one request of an edge.
@@ -359,6 +378,7 @@ impl Home {
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
         let more_old = self.dedup.sweep(self.steady.ms);
         let more_dropped = self.forget_dropped(out);
+        self.rates.sweep(self.steady.ms);
         self.watch_disks(out);
         let more_lagging = self.feed_lagging(out);
         self.return_scans();

@@ -4,6 +4,7 @@
 //! [`mail`], and a home its durable logs by [`disk`].
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod disk;
 pub mod edge;
 pub mod entitlement;
@@ -12,6 +13,7 @@ pub mod home;
 pub mod mail;
 pub mod now;
 pub mod position;
+pub mod reload;
 mod session;
 pub mod settings;
 pub mod ticket;

@@ -1,15 +1,18 @@
-//! What a node is told at its start, as plain values: shards, logs, rules, limits. Shared read-only by all shards.
+//! What a node is told, as plain values: shards, logs, rules, limits. Shared read-only by all shards; a node that is told
+//! anew shares new ones ([`crate::reload`]).
 
+use crate::addresses::Prefix;
 use crate::entitlement::Permissions;
 use crate::filters::FilterTrie;
 use crate::mail::{HomeId, PartitionId};
 use crate::topic::Filter;
+use std::num::NonZeroU32;
 use stdx::hash::partition_of;
 use stdx::networks::Networks;
 pub use wire::http::ForwardedField;
 
-/// Everything that shards need to know, fixed at the start.
-#[derive(Debug)]
+/// Everything that shards need to know. What of it may change while they run, [`Settings::renewed`] says.
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// I/O threads; each runs an edge.
     pub edges_count: u16,
@@ -157,8 +160,10 @@ pub struct OlderEpoch {
 }
 
 /// What a rule says about its topics.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleSettings {
+    /// The topics that it is for; empty: all that no other rule is for.
+    pub filter: Box<str>,
     /// Index into `logs`.
     pub log: u16,
     /// At most so many of a topic's newest messages are served; 0 serves none.
@@ -169,6 +174,71 @@ pub struct RuleSettings {
     pub message_bytes_max: u32,
     /// What becomes of its subscriptions that do not keep up, unless they say it themselves.
     pub when_lagging: LagPolicy,
+    /// Who may publish, and how much; `None`: whoever may publish at all. Mostly there is none, and a publication costs
+    /// one look at it.
+    pub publishing: Option<Box<PublishSettings>>,
+}
+
+impl Default for RuleSettings {
+    /// The first log keeps its topics, and a thousand messages of each are served.
+    fn default() -> Self {
+        RuleSettings {
+            filter: "".into(),
+            log: 0,
+            history_messages_max: 1_000,
+            history_age_max_ms: u64::MAX,
+            message_bytes_max: 1 << 20,
+            when_lagging: LagPolicy::default(),
+            publishing: None,
+        }
+    }
+}
+
+impl RuleSettings {
+    /// How many messages one of its topics takes in a second, if that is bounded.
+    pub fn rate_max(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.publishing.as_ref()?.rate_max)
+    }
+}
+
+/// Who may publish to the topics of a rule, and how much. It only ever takes away: what an entitlement does not permit
+/// stays forbidden.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PublishSettings {
+    /// Who may.
+    pub publishers: Publishers,
+    /// Whether a message may become its topic's retained one.
+    pub may_retain: bool,
+    /// Messages of one topic in a second; a second's worth may come at once. 0: no bound.
+    pub rate_max: u32,
+    /// From which addresses; none: from all.
+    pub from: Vec<Prefix>,
+}
+
+impl Default for PublishSettings {
+    /// Nothing is taken away.
+    fn default() -> Self {
+        PublishSettings {
+            publishers: Publishers::All,
+            may_retain: true,
+            rate_max: 0,
+            from: Vec::new(),
+        }
+    }
+}
+
+/// Who may publish to the topics of a rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Publishers {
+    /// Whoever the entitlement lets.
+    #[default]
+    All,
+    /// Of these, who has shown a token or an API key.
+    Entitled,
+    /// Of these, servers: who has shown an API key.
+    ApiKeys,
+    /// Nobody but the node itself.
+    Nobody,
 }
 
 /// What becomes of a subscription that has begun and whose client does not take its messages as fast as they come.

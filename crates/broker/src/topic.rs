@@ -138,6 +138,42 @@ impl<'a> Filter<'a> {
         // What ends with `#` has topics beyond the last level of this filter, its parent among them.
         levels.next().is_none()
     }
+
+    /// Whether some topic is covered by both.
+    pub fn overlaps(self, other: Filter<'_>) -> bool {
+        let spares =
+            |filter: &str, other: &str| filter.starts_with(['+', '#']) && other.starts_with('$');
+        if spares(self.0, other.0) || spares(other.0, self.0) {
+            return false;
+        }
+        let (mut own, mut others) = (self.0.split('/'), other.0.split('/'));
+        loop {
+            match (own.next(), others.next()) {
+                (Some("#"), _) | (_, Some("#")) | (None, None) => return true,
+                (Some(a), Some(b)) if a == b || a == "+" || b == "+" => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Of two filters that cover a topic: whether this one says more about it and so wins. Level by level from the left, a
+    /// literal level beats `+`, and `+` beats `#`, as in [`FilterTrie`](crate::filters::FilterTrie).
+    pub fn beats(self, other: Filter<'_>) -> bool {
+        let weight = |level: Option<&str>| match level {
+            Some("#") => 0,
+            Some("+") => 1,
+            _ => 2,
+        };
+        let (mut own, mut others) = (self.0.split('/'), other.0.split('/'));
+        loop {
+            match (own.next(), others.next()) {
+                (None, None) => return false,
+                (a, b) if weight(a) != weight(b) => return weight(a) > weight(b),
+                (None, _) | (_, None) => return false,
+                _ => {}
+            }
+        }
+    }
 }
 
 impl<'a> From<TopicName<'a>> for Filter<'a> {
@@ -288,6 +324,45 @@ mod tests {
             }
             for topic in *no {
                 assert!(!filter.matches(topic), "{filter:?} {topic:?}");
+            }
+        }
+    }
+
+    /// Against all topics and filters of up to three levels over a few names.
+    #[test]
+    fn overlapping_and_beating() {
+        let paths = |levels: &[&str]| {
+            let mut all: Vec<String> = levels.iter().map(ToString::to_string).collect();
+            let mut longest = all.clone();
+            for _ in 0..2 {
+                longest = longest
+                    .iter()
+                    .flat_map(|path| levels.iter().map(move |level| format!("{path}/{level}")))
+                    .collect();
+                all.extend_from_slice(&longest);
+            }
+            all
+        };
+        let topics = paths(&["a", "$s", ""]);
+        let texts = paths(&["a", "$s", "+", "#"]);
+        let filters: Vec<Filter<'_>> = texts
+            .iter()
+            .filter_map(|text| Filter::parse(text).ok())
+            .collect();
+        for &one in &filters {
+            for &other in &filters {
+                let mut both = topics
+                    .iter()
+                    .filter(|topic| one.matches(topic) && other.matches(topic));
+                let topic = both.next();
+                assert_eq!(one.overlaps(other), topic.is_some(), "{one:?} {other:?}");
+                if let Some(topic) = topic {
+                    let mut trie = crate::filters::FilterTrie::default();
+                    trie.insert(one, one);
+                    trie.insert(other, other);
+                    let wins = trie.most_specific(topic) == Some(&one) && one != other;
+                    assert_eq!(one.beats(other), wins, "{one:?} {other:?} {topic:?}");
+                }
             }
         }
     }

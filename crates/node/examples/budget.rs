@@ -449,6 +449,7 @@ fn settings(is_packed: bool) -> Settings {
             history_age_max_ms: 180_000,
             message_bytes_max: 1 << 20,
             when_lagging: LagPolicy::Replay,
+            ..RuleSettings::default()
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),

@@ -204,6 +204,7 @@ fn settings(has_tokens: bool) -> Settings {
             history_messages_max: 1_000,
             history_age_max_ms: 180_000,
             message_bytes_max: 1 << 20,
+            ..RuleSettings::default()
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),

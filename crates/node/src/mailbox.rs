@@ -8,6 +8,7 @@ use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
 use broker::mail::{Letter, Request};
+use broker::settings::Settings;
 use net::Wake;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,6 +54,8 @@ pub enum Control {
     },
     /// Something was revoked: look through all entitlements.
     Revoked,
+    /// Go by these settings from now on; they are those before, renewed.
+    Settings(Arc<Settings>),
     /// End the thread after this turn.
     Stop,
 }

@@ -305,6 +305,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.edge.drain(window_ms);
             }
             Control::Revoked => self.edge.revocations_changed(),
+            Control::Settings(settings) => {
+                if let Some(home) = &mut self.home {
+                    home.set_settings(settings.clone());
+                }
+                self.edge.set_settings(settings);
+            }
             Control::Stop => self.stopping = true,
         }
     }

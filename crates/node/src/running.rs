@@ -13,6 +13,7 @@ use crate::vital::Vital;
 use broker::edge::EdgeStatistics;
 use broker::entitlement::Judge;
 use broker::home::HomeStatistics;
+use broker::reload::Waiting;
 use broker::settings::{Durability, LogSettings, Settings};
 use net::Wake;
 use net::kernel::{Counters, Handover, Waker, check_free, nofile_limit};
@@ -21,9 +22,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
@@ -190,6 +191,8 @@ pub struct Node {
     log_threads: Vec<JoinHandle<io::Result<()>>>,
     draining: AtomicBool,
     connections_max: u64,
+    /// What the shards go by, or have in their mailboxes.
+    settings: Mutex<Arc<Settings>>,
 }
 
 #[derive(Clone)]
@@ -273,6 +276,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         log_threads: Vec::new(),
         draining: AtomicBool::new(false),
         connections_max: 0,
+        settings: Mutex::new(settings.clone()),
     };
     let mut restorations: Vec<Vec<Restoration>> = (0..count).map(|_| Vec::new()).collect();
     for (open, incoming) in open_logs.into_iter().zip(log_receivers) {
@@ -467,6 +471,24 @@ impl Node {
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Revoked));
         }
+    }
+
+    /// Goes by other settings as far as a running node can, without dropping anything; the rest waits for the next start. The
+    /// rules that do are told. Shards take the settings between two of their turns, each when it comes to it.
+    pub fn reload(&self, wanted: Settings) -> Vec<Waiting> {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let (renewed, waiting) = settings.renewed(wanted);
+        *settings = Arc::new(renewed);
+        for shard in self.shards.0.iter() {
+            shard.send(Post::Control(Control::Settings(settings.clone())));
+        }
+        waiting
+    }
+
+    /// The settings that are in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.clone()
     }
 
     /// Takes no further connections, tells clients to go and to return spread over the window, and waits until they

@@ -380,6 +380,7 @@ fn draw_settings(
         history_age_max_ms: 1 << 41,
         message_bytes_max: 1 << 20,
         when_lagging: LagPolicy::Replay,
+        ..RuleSettings::default()
     };
     if !lossless {
         log.log_bytes_max = u64::from(pick([16 << 10, 100 << 10, 1 << 20])) * u64::from(homes);
@@ -397,7 +398,13 @@ fn draw_settings(
         log.epoch = 2 * EPOCH;
     }
     let mut logs = vec![log];
-    let mut rules = vec![rule; RULE_FILTERS.len()];
+    let mut rules: Vec<RuleSettings> = RULE_FILTERS
+        .iter()
+        .map(|filter| RuleSettings {
+            filter: (*filter).into(),
+            ..rule.clone()
+        })
+        .collect();
     if kind == Kind::Both {
         let mut memory = logs[0].clone();
         memory.durability = Durability::Memory;

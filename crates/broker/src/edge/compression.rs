@@ -37,6 +37,13 @@ pub(crate) struct Packed {
     pub plain_bytes: usize,
 }
 
+impl Compression {
+    /// The next one is made for the level that is configured then.
+    pub fn forget_compressor(&mut self) {
+        self.deflater = None;
+    }
+}
+
 impl Packed {
     /// Whether it may go to a client with this window: what is no longer than the window cannot refer beyond it.
     pub fn fits(&self, window_bits: u8) -> bool {

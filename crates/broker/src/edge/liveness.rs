@@ -1,5 +1,6 @@
 //! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in steps ([`super::sweep`]); fast ones
-//! (handshakes) all take equally long, so they wait in the order in which they were set. Long polls mostly end before their deadline, and a
+//! (handshakes) all take equally long, so they wait in the order in which they were set; where a reload has made their time
+//! shorter, what comes behind a longer one waits as long as that. Long polls mostly end before their deadline, and a
 //! client may begin the next at once: theirs lie in an ordered set, from which they are taken.
 //!
 //! Invariants: a sweep looks at every connection within two of its rounds and at a bounded share of them in each turn; a
@@ -31,9 +32,15 @@ pub(crate) struct Handshakes {
 }
 
 impl Handshakes {
-    /// `at_ms` is not before any that was set.
+    /// Comes at `at_ms`, but not before any that was set.
     fn set(&mut self, at_ms: u64, deadline: Deadline) {
-        self.pending.push_back((at_ms as u32, deadline));
+        let mut at_ms = at_ms as u32;
+        if let Some((last_ms, _)) = self.pending.back()
+            && (at_ms.wrapping_sub(*last_ms) as i32) < 0
+        {
+            at_ms = *last_ms;
+        }
+        self.pending.push_back((at_ms, deadline));
     }
 
     /// When the first one comes.
@@ -263,5 +270,26 @@ mod tests {
         assert_eq!(due, expected);
         assert_eq!(handshakes.next_ms(turn_ms + 5), None);
         assert_eq!(handshakes.memory_bytes(), 0);
+    }
+
+    /// As after a reload with a shorter time for them.
+    #[test]
+    fn a_shorter_handshake_waits_for_the_longer_one_before_it() {
+        let key = |index| Key {
+            index,
+            generation: 1,
+        };
+        let turn_ms = u64::from(u32::MAX) + 1;
+        let mut handshakes = Handshakes::default();
+        for (index, at_ms) in (0..).zip([turn_ms + 5, turn_ms - 5, turn_ms + 6]) {
+            handshakes.set(at_ms, Deadline::Head(key(index)));
+        }
+        assert_eq!(handshakes.take_due(turn_ms + 4), None);
+        let due = [5, 5, 5, 6].map(|ms| handshakes.take_due(turn_ms + ms));
+        let expected = [Some(0), Some(1), None, Some(2)];
+        assert_eq!(
+            due,
+            expected.map(|index| index.map(|index| Deadline::Head(key(index))))
+        );
     }
 }

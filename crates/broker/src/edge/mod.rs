@@ -265,6 +265,17 @@ impl Edge {
         }
     }
 
+    /// Goes by renewed settings from now on ([`Settings::renewed`]). Connections, subscriptions and their policies stay; what
+    /// waits for room or for a deadline goes on by the new bounds when it is looked at next.
+    pub fn set_settings(&mut self, settings: Arc<Settings>) {
+        self.compression.forget_compressor();
+        self.settings = settings;
+        // What is no portion by the old bound may be one by the new: a home without credit would wait for it for ever.
+        for home in 0..self.settings.homes_count {
+            self.give_credit(home, 0);
+        }
+    }
+
     /// Begins a turn: time passes, deadlines come, kept input goes on.
     pub fn turn(&mut self, now: Now) {
         self.now = now;

@@ -42,6 +42,7 @@ impl Home {
             + each.sum::<usize>()
             + disks.map(|disk| disk.memory_bytes()).sum::<usize>()
             + self.recovery.memory_bytes()
+            + self.rates.memory_bytes()
             + vector_bytes::<(u32, Slice)>(self.forgetting.capacity())
     }
 }

@@ -99,6 +99,14 @@ impl Share {
     }
 }
 
+impl Share {
+    /// What may change of the log while its node runs.
+    pub fn renew(&mut self, log: &LogSettings) {
+        let count = self.partitions.len() as u32;
+        self.retained_bytes_max = part_of(log, count, log.retained_bytes_max);
+    }
+}
+
 impl Steady {
     pub fn advance(&mut self, now: Now) {
         let began_ms = *self.began_ms.get_or_insert(now.monotonic_ms);
@@ -170,11 +178,14 @@ fn segment_bytes(log: &LogSettings, share: &Share) -> u64 {
     u64::from(log.segment_bytes).min(max)
 }
 
+/// What so many of a log's partitions have of its bytes.
+fn part_of(log: &LogSettings, count: u32, bytes: u64) -> u64 {
+    let all = u128::from(log.partitions_count.max(1));
+    (u128::from(bytes) * u128::from(count) / all) as u64
+}
+
 fn share_of(log: &LogSettings, first: u32, count: u32) -> Share {
-    let part = |bytes: u64| {
-        let all = u128::from(log.partitions_count.max(1));
-        (u128::from(bytes) * u128::from(count) / all) as u64
-    };
+    let part = |bytes: u64| part_of(log, count, bytes);
     Share {
         partitions: first..first + count,
         bytes_max: part(log.memory_bytes_max()),

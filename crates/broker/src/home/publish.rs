@@ -14,6 +14,7 @@ use crate::position::Position;
 use log::{
     AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
 };
+use std::num::NonZeroU32;
 use stdx::chunk::Slice;
 use wire::native::Attributes;
 
@@ -46,6 +47,8 @@ pub(super) struct Checked<'a> {
     pub record_bytes: u64,
     /// It becomes the topic's retained message.
     pub retains: bool,
+    /// The rule bounds how many messages the topic takes in a second.
+    rate_max: Option<NonZeroU32>,
 }
 
 impl Home {
@@ -157,6 +160,13 @@ impl Home {
             return Ok(Outcome::Duplicate(local, offset));
         }
         let checked = self.check(local, rule, publication)?;
+        if let Some(rate_max) = checked.rate_max
+            && !self
+                .rates
+                .take(self.steady.ms, &publication.topic, rate_max)
+        {
+            return Err(Code::RateLimited);
+        }
         let (outcome, offset) = match self.is_durable(local) {
             true => {
                 let offset = self.stage(now_ms, from, reply, publication, &checked, out)?;
@@ -251,11 +261,7 @@ impl Home {
         rule: u16,
         publication: &'a Publication,
     ) -> Result<Checked<'a>, Code> {
-        let rule = self
-            .settings
-            .rules
-            .get(usize::from(rule))
-            .ok_or(Code::Internal)?;
+        let rule = self.settings.rule_of(rule, || &publication.topic);
         let payload_bytes = publication.payload.len() as u64;
         let limit = rule
             .message_bytes_max
@@ -297,6 +303,7 @@ impl Home {
             attributes,
             record_bytes,
             retains,
+            rate_max: rule.rate_max(),
         })
     }
 

@@ -290,7 +290,7 @@ impl Home {
         let Some(entry) = self.interests.topics.get(topic) else {
             return nothing;
         };
-        let (count, not_before_ms) = self.limits_of(now_ms, rule, count);
+        let (count, not_before_ms) = self.limits_of(now_ms, rule, topic, count);
         if count == 0 {
             return nothing;
         }
@@ -320,7 +320,7 @@ impl Home {
         count: u32,
         after: u64,
     ) -> DiskQuery {
-        let (count, not_before_ms) = self.limits_of(now_ms, rule, count);
+        let (count, not_before_ms) = self.limits_of(now_ms, rule, topic, count);
         DiskQuery::Start {
             topic: self.name_of(topic),
             through: self.last_of(topic),
@@ -331,14 +331,14 @@ impl Home {
     }
 
     /// At most so many messages, none older than this.
-    fn limits_of(&self, now_ms: u64, rule: u16, count: u32) -> (u32, u64) {
-        let rule = self.settings.rules.get(usize::from(rule));
-        rule.map_or((0, 0), |rule| {
-            (
-                count.min(rule.history_messages_max),
-                now_ms.saturating_sub(rule.history_age_max_ms),
-            )
-        })
+    fn limits_of(&self, now_ms: u64, rule: u16, topic: u32, count: u32) -> (u32, u64) {
+        let rule = self
+            .settings
+            .rule_of(rule, || self.interests.topics.name(topic));
+        (
+            count.min(rule.history_messages_max),
+            now_ms.saturating_sub(rule.history_age_max_ms),
+        )
     }
 
     fn last_of(&self, topic: u32) -> u64 {

@@ -20,6 +20,7 @@ mod positions;
 mod publish;
 pub(crate) mod renewal;
 mod route;
+mod rules;
 pub(crate) mod ticket;
 mod websocket;
 

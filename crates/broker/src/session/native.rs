@@ -229,8 +229,14 @@ impl Edge {
         if let Err(code) = self.permit(index, Action::Publish, topic.into()) {
             return self.native_refuse(index, reference, code);
         }
-        let (rule, partition) = self.settings.locate(publish.topic);
-        let limit = self.settings.rules[usize::from(rule)]
+        let (number, partition) = self.settings.locate(publish.topic);
+        let rule = &self.settings.rules[usize::from(number)];
+        if let Some(publishing) = &rule.publishing
+            && let Err(code) = self.may_publish_under(index, publishing, publish.options.retain)
+        {
+            return self.native_refuse(index, reference, code);
+        }
+        let limit = rule
             .message_bytes_max
             .min(self.settings.limits.message_bytes_max);
         if publish.payload.len() > limit as usize {
@@ -288,7 +294,7 @@ impl Edge {
             home,
             Request::Publish {
                 partition,
-                rule,
+                rule: number,
                 reply,
                 publication,
             },

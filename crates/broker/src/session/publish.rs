@@ -117,6 +117,9 @@ impl Edge {
                     return Err(ErrorCode::LogUnavailable.into());
                 }
                 let rule = &self.settings.rules[usize::from(rule)];
+                if let Some(publishing) = &rule.publishing {
+                    self.may_publish_under(index, publishing, message.retain)?;
+                }
                 let limit = rule
                     .message_bytes_max
                     .min(self.settings.limits.message_bytes_max);

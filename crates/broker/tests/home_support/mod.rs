@@ -86,6 +86,7 @@ impl Setup {
                 history_messages_max: self.history_messages_max,
                 history_age_max_ms: self.history_age_max_ms,
                 message_bytes_max: self.message_bytes_max,
+                ..RuleSettings::default()
             }],
             rule_filters: FilterTrie::default(),
             limits: self.limits.clone(),

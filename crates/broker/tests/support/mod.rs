@@ -34,6 +34,7 @@
 //! | `pressure 2` | how short of memory the process is, 0 to 3 |
 //! | `shell refuses 192.0.2.7` | clients behind proxies that are not let in |
 //! | `restart [2 1]` | another node in place of this one, with these keys for tickets |
+//! | `reload 1 [edges] [homes]` | the node goes by the settings that the test has under this number |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |
 //! | `large reads` | the script is about how much is read at once, and runs only once |
@@ -66,14 +67,34 @@ pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
     }
 }
 
+/// The same with settings for `reload`, made from those of the start by the number of the reload.
+#[track_caller]
+#[allow(dead_code, reason = "not every test program needs it")]
+pub fn check_reload(reload: impl Fn(usize, &mut Settings), script: &str) {
+    for read_bytes in [1 << 16, 5] {
+        check_world(read_bytes, &|_: &mut Settings| {}, &reload, script);
+    }
+}
+
 #[track_caller]
 fn check_in_reads_of(read_bytes: usize, change: &impl Fn(&mut Settings), script: &str) {
+    check_world(read_bytes, change, &|_, _| {}, script);
+}
+
+#[track_caller]
+fn check_world(
+    read_bytes: usize,
+    change: &impl Fn(&mut Settings),
+    reload: &dyn Fn(usize, &mut Settings),
+    script: &str,
+) {
     let make = || {
         let mut settings = settings();
         change(&mut settings);
         settings
     };
     let mut world = world::World::new(&make, read_bytes);
+    world.reload = reload;
     let lines = || {
         script
             .lines()
@@ -127,6 +148,7 @@ pub fn settings() -> Settings {
             history_messages_max: 10_000,
             history_age_max_ms: 1 << 40,
             message_bytes_max: 1 << 20,
+            ..RuleSettings::default()
         }],
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),

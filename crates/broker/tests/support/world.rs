@@ -47,6 +47,10 @@ pub struct Socket {
 
 pub struct World<'a> {
     make: &'a dyn Fn() -> Settings,
+    /// What `reload` changes, by its number.
+    pub reload: &'a dyn Fn(usize, &mut Settings),
+    /// What shards go by, or are to.
+    settings: Arc<Settings>,
     now: Now,
     read_bytes: usize,
     shards: Vec<Shard>,
@@ -63,8 +67,7 @@ pub struct World<'a> {
 }
 
 /// The threads of a node that begins.
-fn shards(settings: Settings, now: Now) -> Vec<Shard> {
-    let settings = Arc::new(settings);
+fn shards(settings: &Arc<Settings>, now: Now) -> Vec<Shard> {
     let shard = |id| Shard {
         edge: Edge::new(settings.clone(), id, now),
         home: (id < settings.homes_count).then(|| Home::new(settings.clone(), id, (1, 2))),
@@ -90,11 +93,14 @@ impl<'a> World<'a> {
             monotonic_ms: START_MS,
             unix_ms: START_MS,
         };
+        let settings = Arc::new(make());
         World {
             make,
+            reload: &|_, _| {},
             now,
             read_bytes,
-            shards: shards(make(), now),
+            shards: shards(&settings, now),
+            settings,
             clients: BTreeMap::new(),
             sockets: BTreeMap::new(),
             homes_stopped: Vec::new(),
@@ -132,8 +138,24 @@ impl<'a> World<'a> {
             let key = |byte: &&str| TicketKey::new([byte.parse().unwrap(); 32]);
             settings.tickets.keys = keys.iter().map(key).collect();
         }
-        self.shards = shards(settings, self.now);
+        self.settings = Arc::new(settings);
+        self.shards = shards(&self.settings, self.now);
         self.sockets.clear();
+    }
+
+    /// Other settings for this node. Then homes hear of them, or edges, or both.
+    fn reload(&mut self, number: &str, homes: bool, edges: bool) {
+        let mut wanted = (self.make)();
+        (self.reload)(number.parse().unwrap(), &mut wanted);
+        self.settings = Arc::new(self.settings.renewed(wanted).0);
+        for shard in &mut self.shards {
+            if let Some(home) = shard.home.as_mut().filter(|_| homes) {
+                home.set_settings(self.settings.clone());
+            }
+            if edges {
+                shard.edge.set_settings(self.settings.clone());
+            }
+        }
     }
 
     fn command(&mut self, line: &str, said: &mut Vec<String>) {
@@ -184,6 +206,9 @@ impl<'a> World<'a> {
             ["shell", "refuses", ref clients @ ..] => {
                 self.refused_clients = clients.iter().map(|text| text.parse().unwrap()).collect();
             }
+            ["reload", number] => self.reload(number, true, true),
+            ["reload", number, "edges"] => self.reload(number, false, true),
+            ["reload", number, "homes"] => self.reload(number, true, false),
             ["large", "reads"] => {}
             ["count", ref names @ ..] => said.push(self.count(names)),
             _ => panic!("no such command: {line}"),

@@ -1,13 +1,14 @@
 //! From options to what the node takes: settings, limits, logs, rules, addresses.
 
-use super::Configuration;
 use super::fault::Origin;
 use super::value::Value;
+use super::{Configuration, Entry};
+use broker::addresses::Prefix;
 use broker::filters::FilterTrie;
 use broker::settings::ForwardedField;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings,
-    Settings, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings,
+    PublishSettings, Publishers, RuleSettings, Settings, TicketSettings,
 };
 use broker::topic::Filter;
 use node::admission::{AdmissionOptions, EntranceLimits};
@@ -22,6 +23,11 @@ use tls::ServerSettings;
 const OPEN_ADDRESS: &str = "0.0.0.0:8800";
 /// The same of `tls.listen`.
 const OPEN_TLS_ADDRESS: &str = "0.0.0.0:8843";
+
+/// Whether a text is a block of addresses.
+pub fn prefix_is_valid(text: &str) -> bool {
+    Prefix::parse(text).is_some()
+}
 
 /// Whether a text is a filter.
 pub fn filter_is_valid(text: &str) -> bool {
@@ -110,6 +116,7 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
         };
         rule_filters.insert(filter, rules.len() as u16);
         rules.push(RuleSettings {
+            filter: filter.as_str().into(),
             log: log as u16,
             history_messages_max: entry.number("history_messages_max").unwrap_or(0) as u32,
             history_age_max_ms: entry
@@ -120,6 +127,7 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
                 .unwrap_or(number_u64(configuration, "limits.message_bytes_max"))
                 as u32,
             when_lagging: policy(entry.text("when_lagging").unwrap_or_default()),
+            publishing: publishing(entry),
         });
     }
     Settings {
@@ -264,8 +272,31 @@ fn default_rule(configuration: &Configuration, logs: &[LogSettings]) -> RuleSett
         },
         history_age_max_ms: logs[0].age_max_ms,
         message_bytes_max: number_u32(configuration, "limits.message_bytes_max"),
-        when_lagging: LagPolicy::default(),
+        ..RuleSettings::default()
     }
+}
+
+/// What takes something away from who may publish; `None` where nothing does.
+fn publishing(entry: &Entry) -> Option<Box<PublishSettings>> {
+    let prefixes = match entry.get("publish_from") {
+        Some((Value::Texts(texts), _)) => &texts[..],
+        _ => &[],
+    };
+    let settings = PublishSettings {
+        publishers: match entry.text("publishers") {
+            Some("entitled") => Publishers::Entitled,
+            Some("api_keys") => Publishers::ApiKeys,
+            Some("none") => Publishers::Nobody,
+            _ => Publishers::All,
+        },
+        may_retain: !matches!(entry.get("retained"), Some((Value::Boolean(false), _))),
+        rate_max: entry.number("publish_rate_max").unwrap_or(0) as u32,
+        from: prefixes
+            .iter()
+            .filter_map(|text| Prefix::parse(text))
+            .collect(),
+    };
+    (settings != PublishSettings::default()).then(|| Box::new(settings))
 }
 
 /// One of the words that the option allows.
