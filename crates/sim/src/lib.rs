@@ -19,6 +19,7 @@ pub mod native;
 pub mod network;
 pub mod oracle;
 pub mod plan;
+mod reloads;
 pub mod resumer;
 pub mod world;
 

@@ -45,8 +45,12 @@ pub enum Beside {
 pub struct Plan {
     /// Where it comes from.
     pub seed: u64,
-    /// What the node is told.
+    /// What the node is told, at the latest.
     pub settings: Arc<Settings>,
+    /// What it was told before that, where it has reloaded.
+    pub former: Vec<Arc<Settings>>,
+    /// When it reloads, rising; virtual milliseconds after the world's start.
+    pub reloads: Vec<u64>,
     /// Names of all topics.
     pub topics: Vec<String>,
     /// Filters that clients subscribe to.
@@ -160,6 +164,8 @@ impl Plan {
         let mut plan = Plan {
             seed,
             settings: Arc::new(settings),
+            former: Vec::new(),
+            reloads: crate::reloads::draw(seed, active_ms, mutation),
             topics,
             filters: ["a/+", "#", "b/#", "+/2/x", "+"].map(String::from).into(),
             clients: if big {
@@ -253,18 +259,8 @@ impl Plan {
             (logs[index].epoch, logs[index].older_epochs) = (epoch, older);
         }
         self.settings = Arc::new(Settings {
-            edges_count: old.edges_count,
-            homes_count: old.homes_count,
             logs,
-            rules: old.rules.clone(),
-            tickets: old.tickets.clone(),
-            rule_filters: rule_filters(),
-            limits: old.limits.clone(),
-            addresses: old.addresses.clone(),
-            node_name: old.node_name.clone(),
-            compression: old.compression,
-            allowed_origins: old.allowed_origins.clone(),
-            entitlement: old.entitlement.clone(),
+            ..(**old).clone()
         });
     }
 
@@ -293,6 +289,21 @@ impl Plan {
         &self.settings.rules[usize::from(rule)]
     }
 
+    /// How few messages, and how young ones, a topic's rule has ever served at most.
+    pub fn history_least(&self, topic: usize) -> (u32, u64) {
+        let all = self.former.iter().chain([&self.settings]);
+        let rules = all.map(|settings| {
+            let (rule, _) = settings.locate(&self.topics[topic]);
+            &settings.rules[usize::from(rule)]
+        });
+        rules.fold((u32::MAX, u64::MAX), |(count, age_ms), rule| {
+            (
+                count.min(rule.history_messages_max),
+                age_ms.min(rule.history_age_max_ms),
+            )
+        })
+    }
+
     /// Whether a topic is kept in memory only.
     pub fn is_in_memory(&self, topic: usize) -> bool {
         self.settings.log_on_disk(self.partition(topic)).is_none()
@@ -312,6 +323,18 @@ impl Plan {
             !start.is_empty() && filter.starts_with(start)
         });
         own.unwrap_or(rules[of_rule.unwrap_or(0)].when_lagging)
+    }
+
+    /// How many rules there are at the start.
+    pub fn rules_count(&self) -> usize {
+        RULE_FILTERS.len()
+    }
+
+    /// The rule of the start that covers all of a topic or filter.
+    pub fn first_rule(&self, text: &str) -> Option<usize> {
+        rule_filters()
+            .most_specific(text)
+            .map(|rule| usize::from(*rule))
     }
 
     /// The partition of a topic.
@@ -407,6 +430,7 @@ fn draw_settings(
         .collect();
     if kind == Kind::Both {
         let mut memory = logs[0].clone();
+        memory.name = "memory".into();
         memory.durability = Durability::Memory;
         memory.first_partition = memory.partitions_count;
         memory.epoch = EPOCH;

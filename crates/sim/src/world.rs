@@ -3,6 +3,7 @@
 mod hang;
 mod life;
 mod outcome;
+mod reload;
 
 pub use outcome::{Options, Outcome, Reached};
 
@@ -74,6 +75,10 @@ struct World {
     turns_before: u64,
     /// Crashes still to come, the next one last.
     crashes: Vec<Crash>,
+    /// Reloads still to come, the next one last.
+    reloads: Vec<u64>,
+    /// What they bring.
+    reload_random: Prng,
     /// The node leads its clients away: up to when, and how it ends then.
     draining: Option<(u64, Crash)>,
     /// The next node begins then.
@@ -138,6 +143,7 @@ impl World {
                 .add_log(log.first_partition + log.partitions_count, log.epoch);
         }
         let crashes = plan.crashes.iter().rev().copied().collect();
+        let reloads = plan.reloads.iter().rev().copied().collect();
         let count = clients.len();
         let mut world = World {
             plan,
@@ -163,6 +169,8 @@ impl World {
             turns: 0,
             turns_before: 0,
             crashes,
+            reloads,
+            reload_random: Prng::new(seed ^ 0x7e10_ad01),
             draining: None,
             down_until_ms: None,
             reached: Reached::default(),
@@ -199,6 +207,7 @@ impl World {
     /// No faults and no actions from here on.
     fn calm(&mut self) {
         self.crashes.clear();
+        self.reloads.clear();
         if self.down_until_ms.is_some() {
             self.restart();
         }
@@ -319,6 +328,7 @@ impl World {
                 self.oracle.fail(None, "the world never rests".into());
             }
             self.die_and_rise();
+            self.reload();
             self.collect_notified();
             while let Some((at, client)) = self.timers.first().copied()
                 && at <= self.now_ms
@@ -401,10 +411,11 @@ impl World {
         let logs = (0..disks.len()).filter_map(|log| disks.work_due_ms(log));
         let timer = self.timers.first().map(|(at, _)| *at);
         let crash = self.crashes.last().map(|crash| crash.after_ms + START_MS);
+        let reload = self.reloads.last().map(|after_ms| after_ms + START_MS);
         let restart = self.down_until_ms;
         let stop = self.draining.map(|(until_ms, _)| until_ms);
         let runs = restart.or(stop).is_none();
-        let others = [timer, crash.filter(|_| runs), restart, stop];
+        let others = [timer, crash.filter(|_| runs), reload, restart, stop];
         let reactors = reactors.flatten().chain(logs);
         reactors.chain(others.into_iter().flatten()).min()
     }

@@ -157,15 +157,12 @@ impl Oracle {
                 format!("{name}: {hole:?} after a restart, but {offset} was there"),
             );
         }
-        if hole.reason == 3
-            && !self.is_flipped
-            && rule.history_age_max_ms >= 1 << 30
-            && !plan.clock_jumps
-        {
+        let (messages_max, age_max_ms) = plan.history_least(run.topic);
+        if hole.reason == 3 && !self.is_flipped && age_max_ms >= 1 << 30 && !plan.clock_jumps {
             let newer = offsets.iter().filter(|offset| **offset > hole.to).count();
             // Newer ones may have been evicted before anybody was told of them.
             let newer = newer + self.unknown(run.topic);
-            if inside.is_some() && newer < rule.history_messages_max as usize {
+            if inside.is_some() && newer < messages_max as usize {
                 self.fail(
                     run.client,
                     format!(

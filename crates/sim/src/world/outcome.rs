@@ -56,6 +56,8 @@ pub struct Reached {
     pub crashes: u64,
     /// Nodes that led their clients away and ended in order.
     pub drains: u64,
+    /// Reloads of nodes.
+    pub reloads: u64,
     /// Sessions that came back with a ticket.
     pub resumed: u64,
     /// Messages that nodes compressed.
@@ -113,6 +115,7 @@ impl std::ops::AddAssign for Reached {
         self.slow_closed += other.slow_closed;
         self.crashes += other.crashes;
         self.drains += other.drains;
+        self.reloads += other.reloads;
         self.resumed += other.resumed;
         self.compressed += other.compressed;
         self.inflated += other.inflated;
