@@ -124,7 +124,7 @@ pub struct Entitlement {
     pub subject: Box<str>,
     /// A hash of `jti`, by which a token is revoked; 0 for none.
     pub token_id: u64,
-    /// `iat`, seconds since 1970; 0 if it does not say.
+    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key, which no moment revokes.
     pub issued_s: u32,
     /// `exp`, seconds since 1970; [`NEVER`].
     pub expires_s: u32,

@@ -68,6 +68,12 @@ impl Settings {
             rule_filters: numbers,
             limits: renewed_limits(&self.limits, wanted.limits),
             node_name: self.node_name.clone(),
+            addresses: self.addresses.clone(),
+            // Whether anybody is asked who they are is decided at a start: there is a judge, or there is none.
+            entitlement: match &self.entitlement {
+                Some(running) => wanted.entitlement.or_else(|| Some(running.clone())),
+                None => None,
+            },
             ..wanted
         };
         (renewed, waiting)

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How lines are written.
@@ -26,11 +27,12 @@ pub enum Level {
     Debug,
 }
 
-/// Writes lines; a copy writes to the same place.
+/// Writes lines; a copy writes to the same place, from the same level on.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
     format: Format,
-    least: Level,
+    /// A level by its number. There is one log in a process, for as long as it lives.
+    least: &'static AtomicU8,
 }
 
 impl Level {
@@ -57,12 +59,20 @@ impl Level {
 impl Log {
     /// Writes lines of `least` and more severe ones.
     pub fn new(format: Format, least: Level) -> Log {
-        Log { format, least }
+        Log {
+            format,
+            least: Box::leak(Box::new(AtomicU8::new(least as u8))),
+        }
+    }
+
+    /// From now on writes lines of `least` and more severe ones.
+    pub fn set_level(&self, least: Level) {
+        self.least.store(least as u8, Ordering::Relaxed);
     }
 
     /// One line: a sentence and its fields.
     pub fn write(&self, level: Level, sentence: &str, fields: &[(&str, &str)]) {
-        if level <= self.least {
+        if level as u8 <= self.least.load(Ordering::Relaxed) {
             emit(&line(
                 self.format,
                 SystemTime::now(),

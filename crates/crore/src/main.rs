@@ -16,6 +16,7 @@ mod logging;
 mod memory_ceiling;
 mod plan;
 mod process;
+mod reload;
 mod shortages;
 mod signals;
 mod terminal;

@@ -1,8 +1,9 @@
-//! The files of TLS: read at the start, where a bad one ends it, and at SIGHUP, where a bad one changes nothing.
+//! The files of TLS: read at the start, where a bad one ends it, and at a reload, where a bad one changes nothing.
 //!
 //! Place: between the configuration and the node. The log says what was read, and never what a key is.
 
 use crate::configuration::fault::{Fault, Faults};
+use crate::configuration::value::Value;
 use crate::configuration::{Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Level, Log};
@@ -19,14 +20,9 @@ pub fn load(configuration: &Configuration) -> Result<(Option<TlsOptions>, Option
     let Some((listen, settings)) = assemble::tls_settings(configuration) else {
         return Ok((None, None));
     };
-    let key_file = settings.key_file.clone();
     let (server, loaded) = Server::load(settings).map_err(|error| {
-        let key = if error.file == key_file {
-            "tls.key_file"
-        } else {
-            "tls.certificate_file"
-        };
-        fault(configuration, key, &error)
+        let key = key_of(configuration, &error);
+        Ending::Configuration(Faults(vec![fault(configuration, key, &error)]))
     })?;
     let server = Arc::new(server);
     let notice = (
@@ -36,31 +32,28 @@ pub fn load(configuration: &Configuration) -> Result<(Option<TlsOptions>, Option
     Ok((Some(TlsOptions { listen, server }), Some(notice)))
 }
 
-/// Reads the files again, if there are any.
-pub fn reload(server: Option<&Server>, log: &Log) {
-    let Some(server) = server else {
-        return log.write(
-            Level::Info,
-            "SIGHUP: there are no files of TLS to read again.",
-            &[],
-        );
-    };
-    match server.reload() {
-        Ok(loaded) => log.write(
-            Level::Info,
-            "The TLS certificate was read again.",
-            &[
-                ("subject", &loaded.subject),
-                ("not_after", &loaded.not_after),
-                ("chain", &loaded.chain_len.to_string()),
-            ],
-        ),
-        Err(error) => log.write(
-            Level::Error,
-            "The TLS certificate could not be read again; the one before stays.",
-            &[("error", &error.to_string())],
-        ),
-    }
+/// Reads the files again; where one is bad, those before stay.
+///
+/// # Errors
+/// A file that is not as it should be.
+pub fn reload(configuration: &Configuration, server: &Server, log: &Log) -> Result<(), Faults> {
+    let loaded = server.reload().map_err(|error| {
+        Faults(vec![fault(
+            configuration,
+            key_of(configuration, &error),
+            &error,
+        )])
+    })?;
+    log.write(
+        Level::Info,
+        "The TLS certificate was read again.",
+        &[
+            ("subject", &loaded.subject),
+            ("not_after", &loaded.not_after),
+            ("chain", &loaded.chain_len.to_string()),
+        ],
+    );
+    Ok(())
 }
 
 fn describe(loaded: &Loaded) -> String {
@@ -76,15 +69,24 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "unknown" } else { text }
 }
 
-fn fault(configuration: &Configuration, key: &str, error: &LoadError) -> Ending {
+/// Which option names the file.
+fn key_of(configuration: &Configuration, error: &LoadError) -> &'static str {
+    let key_file = configuration.given("tls.key_file").map(|(value, _)| value);
+    match key_file {
+        Some(Value::Text(path)) if error.file == std::path::Path::new(path) => "tls.key_file",
+        _ => "tls.certificate_file",
+    }
+}
+
+fn fault(configuration: &Configuration, key: &str, error: &LoadError) -> Fault {
     let origin = configuration.given(key).map_or(
         crate::configuration::fault::Origin::Default,
         |(_, origin)| origin.clone(),
     );
-    Ending::Configuration(Faults(vec![Fault {
+    Fault {
         origin,
         key: key.into(),
         problem: format!("{}: {}", error.file.display(), error.problem),
         expected: error.expected.into(),
-    }]))
+    }
 }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use broker::entitlement::{CredentialKind, Digest, Judged, Purpose};
     use broker::filters::FilterTrie;
-    use broker::settings::{Limits, Settings, TicketSettings};
+    use broker::settings::{AddressSettings, Limits, Settings, TicketSettings};
     use std::sync::Mutex;
     use stdx::key::Key;
 
@@ -153,6 +153,7 @@ mod tests {
             rule_filters: FilterTrie::default(),
             limits: Limits::default(),
             tickets: TicketSettings::default(),
+            addresses: AddressSettings::default(),
             node_name: "test".into(),
             compression: None,
             allowed_origins: Vec::new(),

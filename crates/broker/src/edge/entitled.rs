@@ -5,7 +5,7 @@
 //! terms are kept once; a credential is found by its digest only while nothing of it has been revoked; a connection with a
 //! token of its own costs an entry, its place in the table and its subject, and no timer.
 
-use crate::entitlement::{Action, Digest, Entitlement, NEVER, Permissions, Terms};
+use crate::entitlement::{Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms};
 use crate::topic::Filter;
 use hashbrown::HashTable;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -151,6 +151,14 @@ impl Entitlements {
 
     pub fn terms(&self, at: u32) -> &Terms {
         &self.terms[self.entries[at].terms].terms
+    }
+
+    /// What it was shown as: of API keys alone no moment of issue is told.
+    pub fn kind(&self, at: u32) -> CredentialKind {
+        match self.entries[at].issued_s {
+            NEVER => CredentialKind::ApiKey,
+            _ => CredentialKind::Token,
+        }
     }
 
     pub fn have_equal_terms(&self, one: u32, other: u32) -> bool {

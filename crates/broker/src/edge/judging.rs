@@ -136,6 +136,12 @@ impl Edge {
         }
     }
 
+    /// What a connection has shown; none of one that has shown nothing.
+    pub(crate) fn shown_kind(&self, index: u32) -> Option<CredentialKind> {
+        let at = self.entitlement_of(index)?;
+        Some(self.judging.entitlements.kind(at))
+    }
+
     /// How many messages a connection's entitlement lets it publish in a second; none without a bound of its own.
     pub(super) fn own_publish_rate(&self, index: u32) -> Option<u32> {
         let at = self.entitlement_of(index)?;

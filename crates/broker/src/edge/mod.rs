@@ -269,6 +269,7 @@ impl Edge {
     /// waits for room or for a deadline goes on by the new bounds when it is looked at next.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
         self.compression.forget_compressor();
+        self.rates.renew(&settings.limits);
         self.settings = settings;
         // What is no portion by the old bound may be one by the new: a home without credit would wait for it for ever.
         for home in 0..self.settings.homes_count {

@@ -57,6 +57,15 @@ impl Rates {
         }
     }
 
+    /// Goes by other limits from now on; what has been used stays so.
+    pub fn renew(&mut self, limits: &Limits) {
+        let buckets = std::mem::take(&mut self.buckets);
+        *self = Rates {
+            buckets,
+            ..Rates::new(limits)
+        };
+    }
+
     pub fn forget(&mut self, index: u32) {
         self.buckets.remove(&index);
     }

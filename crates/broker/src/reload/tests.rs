@@ -1,7 +1,7 @@
 //! Renewals by hand, and random ones against every topic.
 
 use super::*;
-use crate::settings::{Durability, PublishSettings, TicketSettings};
+use crate::settings::{AddressSettings, Durability, PublishSettings, TicketSettings};
 use stdx::prng::Prng;
 
 fn log(name: &str, first_partition: u32) -> LogSettings {
@@ -30,6 +30,8 @@ fn settings(rules: &[(&str, u16)]) -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         tickets: TicketSettings::default(),
+        addresses: AddressSettings::default(),
+        entitlement: None,
         node_name: "n".into(),
         compression: None,
         allowed_origins: Vec::new(),

@@ -57,10 +57,10 @@ impl Edge {
     }
 
     /// What is known of who has a connection. Without entitlement nobody has shown anything.
-    fn publisher(&self, _index: u32) -> Publisher {
+    fn publisher(&self, index: u32) -> Publisher {
         Publisher {
-            shown: None,
-            address: None,
+            shown: self.shown_kind(index),
+            address: self.client_address(index),
         }
     }
 }

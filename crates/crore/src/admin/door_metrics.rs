@@ -27,7 +27,6 @@ pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &T
             ("publish_rate", turned_away.publishes_too_fast),
             ("requests_rate", turned_away.requests_too_fast),
             ("filters_per_session", turned_away.filters_too_many),
-            ("connections_per_user", admission.user_connections),
             ("clients_of_proxies", turned_away.clients_refused),
         ],
     );

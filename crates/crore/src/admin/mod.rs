@@ -1,8 +1,10 @@
-//! The operators' port: health, metrics and the live page, on one thread with a tokio of its own, far from messages.
+//! The operators' port: health, metrics, the live page and what operators may do ([`api`]), on one thread with a tokio of its
+//! own, far from messages.
 //!
-//! Invariants: it only reads, but for revocations (`authority` says who may change them). Bound on loopback, it answers only requests that name this machine, so that no web page can
-//! reach it by a name of its own that resolves to loopback.
+//! Invariants: everything but `/api` only reads (`authority` says who may do more). Bound on loopback, it answers only requests that name
+//! this machine, so that no web page can reach it by a name of its own that resolves to loopback.
 
+mod api;
 mod authority;
 mod door_metrics;
 mod entitlement_metrics;
@@ -12,13 +14,15 @@ mod page;
 pub mod revocations;
 mod tls_metrics;
 
+use crate::configuration::fault::Faults;
+use crate::reload::Reloaded;
 use authority::Authority;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use revocations::Revoking;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -35,6 +39,8 @@ pub struct Operated {
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// What revocations act on; none where nobody is asked for a token.
     pub revoking: Option<Revoking>,
+    /// Reads the configuration again.
+    pub reload: Box<dyn Fn() -> Result<Reloaded, Faults> + Send + Sync>,
 }
 
 /// What does not change while the node runs.
@@ -108,6 +114,8 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             .map(|revoking| Arc::clone(&revoking.judge)),
     };
     let revocations = revocations::routes(authority, shared.operated.revoking.clone());
+    let operated = Arc::clone(&shared);
+    let reload = move |headers: HeaderMap| api::reload(operated, address, headers);
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -118,6 +126,7 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
+        .route("/api/v1/reload", post(reload))
         .with_state(shared)
         .merge(revocations);
     if address.ip().is_loopback() {

@@ -29,6 +29,7 @@ impl Port {
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
             revoking: None,
+            reload: Box::new(reloaded),
         };
         spawn(vec![listener], operated).unwrap();
         Port { address, is_ready }
@@ -73,6 +74,38 @@ fn health_follows_readiness() {
     port.check("/livez", 200, "alive");
     port.check("/readyz", 503, "\r\n\r\nnot ready: draining\n");
     port.check("/healthz", 503, "\"status\":\"draining\"");
+}
+
+fn reloaded() -> Result<Reloaded, Faults> {
+    Ok(Reloaded {
+        changes: vec![crate::configuration::changes::Change {
+            key: "node.name".into(),
+            old: "\"a\"".into(),
+            new: "\"b\"".into(),
+            is_in_force: false,
+        }],
+        certificate: false,
+    })
+}
+
+#[test]
+fn a_reload_needs_a_request_that_no_page_can_make() {
+    let port = Port::open();
+    let ask = |host: &str| port.ask("POST /api/v1/reload", host);
+    assert!(ask("localhost").starts_with("HTTP/1.1 415 "));
+    let with_type = "localhost\r\nContent-Type: application/json\r\nContent-Length: 0";
+    let answer = ask(with_type);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(
+        answer.contains("\"needs_restart\":[\"node.name\"]"),
+        "{answer}"
+    );
+    let foreign = ask("evil.example\r\nContent-Type: application/json\r\nContent-Length: 0");
+    assert!(foreign.starts_with("HTTP/1.1 421 "), "{foreign}");
+    for method in ["GET", "OPTIONS"] {
+        let answer = port.ask(&format!("{method} /api/v1/reload"), "localhost");
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    }
 }
 
 #[test]
@@ -168,6 +201,7 @@ fn without_listeners_nothing_is_served() {
         readiness: Box::new(|| Readiness::Ready),
         metrics: Box::new(String::new),
         revoking: None,
+        reload: Box::new(reloaded),
     };
     assert!(spawn(Vec::new(), operated).is_ok());
 }

@@ -1,17 +1,18 @@
 //! `crore serve`: a node with its operators' port, from start to drain.
 //!
 //! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when the node accepts.
-//! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the files of
-//! TLS and of keys for tokens again.
+//! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the
+//! configuration again ([`crate::reload`]).
 
 use crate::admin::revocations::Revoking;
 use crate::admin::{self, About, Readiness};
 use crate::cli::ConfigurationArguments;
 use crate::configuration::fault::{Fault, Faults};
-use crate::configuration::{self, Configuration, assemble};
+use crate::configuration::{self, Configuration, assemble, document};
 use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
+use crate::reload::Reloader;
 use crate::signals::Signal;
 use crate::{memory_ceiling, process, shortages, signals, ticket_keys, tls_files};
 use anyhow::Context;
@@ -20,11 +21,12 @@ use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Flags of `serve`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = document::help_of_options())]
 pub struct Arguments {
     #[command(flatten)]
     pub configuration: ConfigurationArguments,
@@ -82,7 +84,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     for (level, notice) in &serving.notices {
         log.write(*level, notice, &[]);
     }
-    admin::spawn(operators, serving.operated(&configuration))
+    let reloader = Arc::new(serving.reloader(arguments, &configuration, log));
+    admin::spawn(operators, serving.operated(&configuration, &reloader))
         .context("the operators' port cannot be served")?;
     serving.watch_memory(&configuration, log)?;
     shortages::watch(Arc::clone(&serving.node), log).context("no thread to watch for shortages")?;
@@ -92,13 +95,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let signal = loop {
         match signal.recv().context("the signal thread is gone")? {
             Signal::Hangup => {
-                tls_files::reload(serving.tls.as_deref(), &log);
-                serving.reload_keys(&configuration, &log);
+                // The log has told it.
+                let _ = reloader.reload("SIGHUP");
             }
             signal => break signal,
         }
     };
-    drain(serving, &configuration, &log, signal);
+    let window_ms = reloader.number("node.drain_window").unwrap_or(0);
+    drain(serving, window_ms, &log, signal);
     match signal {
         // What a supervisor asked for was done.
         Signal::Terminate => Ok(()),
@@ -118,6 +122,8 @@ struct Serving {
     notices: Vec<ticket_keys::Notice>,
     /// Who judges tokens and API keys, if anybody.
     entitled: Option<Entitled>,
+    /// Origins of the operators' pages.
+    own_origins: Vec<String>,
 }
 
 impl Serving {
@@ -146,28 +152,20 @@ impl Serving {
         })
     }
 
-    /// Reads the files of keys again. If one of them is not as it should be, the keys that there are hold on.
-    fn reload_keys(&self, configuration: &Configuration, log: &Log) {
-        let Some(entitled) = &self.entitled else {
-            return;
-        };
-        match entitled::judge_settings(configuration) {
-            Ok(settings) => {
-                entitled.judge.replace(settings);
-                if let Some(revoking) = self.revoking() {
-                    (revoking.changed)();
-                }
-                log.write(Level::Info, "The keys for tokens were read again.", &[]);
-            }
-            Err(faults) => log.write(
-                Level::Error,
-                "The keys for tokens cannot be read again; those that there are hold on.",
-                &[("problem", &faults.to_string())],
-            ),
+    fn reloader(&self, arguments: &Arguments, configuration: &Configuration, log: Log) -> Reloader {
+        Reloader {
+            arguments: arguments.configuration.clone(),
+            in_force: Mutex::new(configuration.clone()),
+            node: Arc::clone(&self.node),
+            tls: self.tls.clone(),
+            revoking: self.revoking(),
+            own_origins: self.own_origins.clone(),
+            log,
         }
     }
 
-    fn operated(&self, configuration: &Configuration) -> admin::Operated {
+    fn operated(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> admin::Operated {
+        let reloader = Arc::clone(reloader);
         let is_draining = Arc::clone(&self.is_draining);
         let asked = Arc::clone(&self.node);
         let measured = Arc::clone(&self.node);
@@ -198,6 +196,7 @@ impl Serving {
                 admin::metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
             }),
             revoking,
+            reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
         }
     }
 }
@@ -205,18 +204,9 @@ impl Serving {
 /// Pages of the operators' port may use the node: its live page needs no configuration.
 fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
-    for address in operators {
-        options.settings.allowed_origins.push(http_url(*address));
-        if address.ip().is_loopback() || address.ip().is_unspecified() {
-            let port = address.port();
-            for host in ["localhost", "127.0.0.1", "[::1]"] {
-                options
-                    .settings
-                    .allowed_origins
-                    .push(format!("http://{host}:{port}"));
-            }
-        }
-    }
+    let own_origins = origins_of_pages(operators);
+    let origins = &mut options.settings.allowed_origins;
+    origins.extend_from_slice(&own_origins);
     let mut notices = keys_of_tickets(configuration, &mut options);
     let (tls, notice) = tls_files::load(configuration)?;
     notices.extend(notice);
@@ -239,7 +229,22 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
         is_draining: Arc::new(AtomicBool::new(false)),
+        own_origins,
     })
+}
+
+/// By which a browser calls the operators' addresses.
+fn origins_of_pages(operators: &[SocketAddr]) -> Vec<String> {
+    let mut origins = Vec::new();
+    for address in operators {
+        origins.push(http_url(*address));
+        if address.ip().is_loopback() || address.ip().is_unspecified() {
+            let port = address.port();
+            let hosts = ["localhost", "127.0.0.1", "[::1]"];
+            origins.extend(hosts.map(|host| format!("http://{host}:{port}")));
+        }
+    }
+    origins
 }
 
 fn keys_of_tickets(
@@ -279,10 +284,9 @@ fn not_started(configuration: &Configuration, error: StartError) -> Ending {
     Ending::Failed(anyhow::Error::new(error).context("the node cannot start"))
 }
 
-fn drain(serving: Serving, configuration: &Configuration, log: &Log, signal: Signal) {
+fn drain(serving: Serving, window_ms: u64, log: &Log, signal: Signal) {
     serving.is_draining.store(true, Ordering::Release);
     process::notify_service_manager("STOPPING=1");
-    let window_ms = configuration.number("node.drain_window").unwrap_or(0);
     let reason = if signal == Signal::Terminate {
         "SIGTERM"
     } else {

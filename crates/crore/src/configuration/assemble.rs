@@ -36,15 +36,8 @@ pub fn filter_is_valid(text: &str) -> bool {
 
 /// Everything that the node's start needs. `configuration` has been checked; `cores` is how many the process may use.
 pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions {
-    let cores = cores.clamp(1, 1_024) as u64;
-    // Only one of the two may be given: "auto" follows the other.
-    let homes = configuration.number("node.home_shards_count");
-    let threads = configuration
-        .number("node.io_threads")
-        .unwrap_or(cores.max(homes.unwrap_or(1)));
-    let homes = homes.unwrap_or(cores.min(threads));
     NodeOptions {
-        settings: settings(configuration, threads as u16, homes as u16),
+        settings: settings(configuration, cores),
         listen: client_addresses(configuration),
         // Its files are read by who starts the node.
         tls: None,
@@ -99,7 +92,15 @@ fn addresses(configuration: &Configuration, key: &str, open_address: &str) -> Ve
     }
 }
 
-fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings {
+/// What shards are told. `configuration` has been checked; `cores` is how many the process may use.
+pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
+    let cores = cores.clamp(1, 1_024) as u64;
+    // Only one of the two may be given: "auto" follows the other.
+    let homes = configuration.number("node.home_shards_count");
+    let threads = configuration
+        .number("node.io_threads")
+        .unwrap_or(cores.max(homes.unwrap_or(1)));
+    let homes = homes.unwrap_or(cores.min(threads));
     let logs = logs(configuration);
     let mut rules = vec![default_rule(configuration, &logs)];
     let mut rule_filters = FilterTrie::default();
@@ -131,8 +132,8 @@ fn settings(configuration: &Configuration, threads: u16, homes: u16) -> Settings
         });
     }
     Settings {
-        edges_count: threads,
-        homes_count: homes,
+        edges_count: threads as u16,
+        homes_count: homes as u16,
         logs,
         rules,
         rule_filters,
@@ -171,7 +172,7 @@ fn admission(configuration: &Configuration) -> AdmissionOptions {
         exempt: networks(configuration, "limits.addresses_exempt")
             .chain(networks(configuration, "http.trusted_proxies"))
             .collect(),
-        connections_per_user_max: number("limits.connections_per_user_max"),
+        connections_per_user_max: None,
         plain: EntranceLimits {
             connections_max: number("listen.connections_max"),
             connect_rate_max: number("listen.connect_rate_max"),
@@ -191,7 +192,10 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
             _ => ForwardedField::XForwardedFor,
         },
         are_counted: admission(configuration).counts_addresses(),
-        are_wanted: false,
+        are_wanted: configuration
+            .rules
+            .iter()
+            .any(|rule| rule.get("publish_from").is_some()),
     }
 }
 
@@ -224,7 +228,7 @@ fn tickets(configuration: &Configuration) -> TicketSettings {
 }
 
 /// Of a log in memory whose `age_max` is not given.
-const MEMORY_AGE_MAX_MS: u64 = 180_000;
+pub(super) const MEMORY_AGE_MAX_MS: u64 = 180_000;
 
 fn logs(configuration: &Configuration) -> Vec<LogSettings> {
     let mut first_partition = 0;

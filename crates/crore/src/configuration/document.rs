@@ -1,10 +1,10 @@
-//! Texts made from the declarations: the file `crore.toml`, the reference page, and what is in force.
+//! Texts made from the declarations: the file `crore.toml`, the reference page, help, and what is in force.
 
-use super::Configuration;
 use super::fault::Origin;
 use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
-use super::options_entitlement::{self, API_KEY_OPTIONS, TABLES, TOKEN_KEY_OPTIONS};
+use super::options_entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::value::Value;
+use super::{Configuration, Entry};
 use std::fmt::Write;
 
 /// Width of help in the file, without the comment sign.
@@ -14,7 +14,8 @@ const HELP_WIDTH: usize = 110;
 pub fn default_file() -> String {
     let mut text = String::from(
         "# Crore: every option, its default and what it is for. Made by `crore config default`; uncomment what you change.\n\
-         # Order of precedence: this file, then the environment (CRORE_SECTION_NAME), then flags (--set section.name=value).\n\
+         # Order of precedence: this file, then the environment (CRORE_SECTION_NAME, or CRORE_SECTION_NAME_FILE for a file\n\
+         # that holds the value), then flags (--set section.name=value). SIGHUP reads all of them again.\n\
          # Durations: \"250ms\", \"25s\", \"5m\", \"2h\", \"1d\". Sizes: \"64KiB\", \"2MiB\", \"1GiB\" or plain bytes.\n\
          # `crore config check` explains what is wrong and where.\n",
     );
@@ -39,7 +40,7 @@ pub fn default_file() -> String {
     for spec in RULE_OPTIONS {
         write_option(&mut text, spec.key, spec);
     }
-    for (name, sentence, specs) in TABLES {
+    for (name, sentence, specs) in options_entitlement::TABLES {
         let _ = write!(text, "\n# {sentence}\n# [[{name}]]\n");
         for spec in *specs {
             write_option(&mut text, spec.key, spec);
@@ -48,34 +49,145 @@ pub fn default_file() -> String {
     text
 }
 
-/// The reference page, in Markdown.
+/// The reference page, in Markdown: an introduction, and a table for each section.
 pub fn reference() -> String {
-    let mut text = String::from(
-        "# Configuration\n\nMade by `crore config doc`. Precedence: file, then environment, then flags. Every option can be given as \
-         `--set section.name=value`.\n",
-    );
+    let mut text = String::from(include_str!("introduction.md"));
     for (section, sentence) in SECTIONS {
         let _ = write!(text, "\n## [{section}]\n\n{sentence}\n");
-        let specs = OPTIONS.iter().filter(|spec| {
-            spec.key
-                .split_once('.')
-                .is_some_and(|(name, _)| name == *section)
-        });
-        write_table(&mut text, specs, true);
+        write_table(&mut text, options_of(section), true);
     }
-    text.push_str(
-        "\n## [[log]]\n\nLogs. Rules map topics to a log; the first one takes all other topics.\n",
-    );
-    write_table(&mut text, LOG_OPTIONS.iter(), false);
-    text.push_str(
-        "\n## [[rule]]\n\nWhat holds for the topics of a filter; the most specific filter wins.\n",
-    );
-    write_table(&mut text, RULE_OPTIONS.iter(), false);
-    for (name, sentence, specs) in TABLES {
-        let _ = write!(text, "\n## [[{name}]]\n\n{sentence}\n");
+    for (table, sentence, specs) in TABLES {
+        let _ = write!(text, "\n## [[{table}]]\n\n{sentence}\n");
         write_table(&mut text, specs.iter(), false);
     }
     text
+}
+
+/// Tables of which there may be several.
+const TABLES: [(&str, &str, &[OptionSpec]); 4] = [
+    (
+        "log",
+        "Logs. Rules map topics to a log; the first one takes all other topics.",
+        LOG_OPTIONS,
+    ),
+    (
+        "rule",
+        "What holds for the topics of a filter; the most specific filter wins.",
+        RULE_OPTIONS,
+    ),
+    options_entitlement::TABLES[0],
+    options_entitlement::TABLES[1],
+];
+
+fn options_of(section: &str) -> impl Iterator<Item = &'static OptionSpec> {
+    OPTIONS.iter().filter(move |spec| {
+        spec.key
+            .split_once('.')
+            .is_some_and(|(name, _)| name == section)
+    })
+}
+
+/// What `--help` says of the options: their sections, and where more is told.
+pub fn help_of_options() -> String {
+    let mut text = String::from(
+        "Every option of the configuration can be given as --set SECTION.NAME=VALUE, or as CRORE_SECTION_NAME in the\n\
+         environment. Sections:\n",
+    );
+    for (section, sentence) in SECTIONS {
+        let count = options_of(section).count();
+        let options = if count == 1 { "option" } else { "options" };
+        let _ = writeln!(text, "  {section:<10} {count:>2} {options:<8} {sentence}");
+    }
+    text.push_str(
+        "`crore config doc` prints all, `crore config doc SECTION` and `crore config doc SECTION.NAME` help to some.",
+    );
+    text
+}
+
+/// Help to a section, a table, or one option of them.
+///
+/// # Errors
+/// There is no such thing; what may have been meant.
+pub fn help_of(name: &str) -> Result<String, String> {
+    let name = name.trim_matches(['[', ']']);
+    let mut text = String::new();
+    if let Some((_, sentence)) = SECTIONS.iter().find(|(section, _)| *section == name) {
+        let _ = writeln!(text, "[{name}]\n{sentence}");
+        options_of(name).for_each(|spec| write_help(&mut text, spec.key, spec));
+        return Ok(text);
+    }
+    for (table, sentence, specs) in TABLES {
+        let full = |spec: &OptionSpec| format!("{table}.{}", spec.key);
+        if table == name {
+            let _ = writeln!(text, "[[{name}]]\n{sentence}");
+            specs
+                .iter()
+                .for_each(|spec| write_help(&mut text, &full(spec), spec));
+            return Ok(text);
+        }
+        if let Some(spec) = specs.iter().find(|spec| full(spec) == name) {
+            write_help(&mut text, name, spec);
+            return Ok(text);
+        }
+    }
+    match OPTIONS.iter().find(|spec| spec.key == name) {
+        Some(spec) => {
+            write_help(&mut text, name, spec);
+            Ok(text)
+        }
+        None => Err(super::file::unknown_key(name, Origin::Default)
+            .problem
+            .replace(
+                "unknown key",
+                &format!("there is no section or option {name:?}"),
+            )),
+    }
+}
+
+fn write_help(text: &mut String, name: &str, spec: &OptionSpec) {
+    let _ = writeln!(text, "\n{name}");
+    for line in wrap(spec.help, HELP_WIDTH) {
+        let _ = writeln!(text, "  {line}");
+    }
+    let _ = writeln!(text, "  takes        {}", spec.kind.expectation());
+    if let Some(value) = spec.default_value() {
+        let _ = writeln!(text, "  default      {value}");
+    }
+    if spec.key.contains('.') {
+        let variable = spec.variable();
+        let _ = writeln!(text, "  environment  {variable}, or {variable}_FILE");
+    }
+    let _ = writeln!(text, "  a change     needs a {}", spec.apply.word());
+}
+
+/// What is in force, for programs: each option by section and name, with its value and origin.
+pub fn as_json(configuration: &Configuration) -> serde_json::Value {
+    let told = |(value, origin): &(Value, Origin)| serde_json::json!({ "value": value.to_json(), "origin": origin.to_string() });
+    let mut all = serde_json::Map::new();
+    for (section, _) in SECTIONS {
+        let mut options = serde_json::Map::new();
+        for spec in options_of(section) {
+            if let (Some((_, name)), Some(given)) =
+                (spec.key.split_once('.'), configuration.given(spec.key))
+            {
+                options.insert(name.into(), told(given));
+            }
+        }
+        all.insert((*section).into(), options.into());
+    }
+    for ((table, _, specs), entries) in TABLES.iter().zip([
+        &configuration.logs,
+        &configuration.rules,
+        &configuration.token_keys,
+        &configuration.api_keys,
+    ]) {
+        let entry = |entry: &Entry| {
+            let given = |spec: &OptionSpec| Some((spec.key.into(), told(entry.get(spec.key)?)));
+            serde_json::Value::Object(specs.iter().filter_map(given).collect())
+        };
+        all.insert((*table).into(), entries.iter().map(entry).collect());
+    }
+    all.into()
 }
 
 /// What is in force, as a file that can be used again; each value with its origin.
@@ -85,12 +197,7 @@ pub fn in_force(configuration: &Configuration) -> String {
         let _ = writeln!(
             text,
             "{}[{section}]",
-            if text.is_empty() {
-                ""
-            } else {
-                "
-"
-            }
+            if text.is_empty() { "" } else { "\n" }
         );
         for spec in OPTIONS {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section)

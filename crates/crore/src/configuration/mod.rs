@@ -5,7 +5,9 @@
 //! ends with exit code 78.
 
 pub mod assemble;
+pub mod changes;
 pub mod document;
+pub mod explain;
 pub mod fault;
 mod file;
 mod moment;
@@ -14,6 +16,7 @@ pub mod options_entitlement;
 mod relations;
 pub mod relations_entitlement;
 pub mod value;
+mod variables;
 
 use fault::{Fault, Faults, Origin};
 use options::{LOG_OPTIONS, OPTIONS, OptionSpec};
@@ -82,9 +85,7 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
             }),
         }
     }
-    for (name, text) in &sources.variables {
-        read_variable(name, text, &mut configuration, &mut faults);
-    }
+    variables::read(&sources.variables, &mut configuration, &mut faults);
     for (flag, key, text) in &sources.flags {
         configuration.set(
             key,
@@ -93,13 +94,23 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
             &mut faults,
         );
     }
-    if faults.is_empty() {
-        relations::check(&configuration, &mut faults);
+    if !faults.is_empty() {
+        return Err(Faults(faults));
     }
-    if faults.is_empty() {
-        Ok(configuration)
-    } else {
-        Err(Faults(faults))
+    check(&configuration)?;
+    Ok(configuration)
+}
+
+/// Checks a whole that did not come from one reading of the sources.
+///
+/// # Errors
+/// What does not fit together.
+pub fn check(configuration: &Configuration) -> Result<(), Faults> {
+    let mut faults = Vec::new();
+    relations::check(configuration, &mut faults);
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Faults(faults)),
     }
 }
 
@@ -117,14 +128,11 @@ fn load_text(path: &Path, text: &str) -> Result<Configuration, Faults> {
         &mut configuration,
         &mut faults,
     );
-    if faults.is_empty() {
-        relations::check(&configuration, &mut faults);
+    if !faults.is_empty() {
+        return Err(Faults(faults));
     }
-    if faults.is_empty() {
-        Ok(configuration)
-    } else {
-        Err(Faults(faults))
-    }
+    check(&configuration)?;
+    Ok(configuration)
 }
 
 impl Default for Configuration {
@@ -225,8 +233,18 @@ impl Entry {
         Entry { values, origin }
     }
 
+    /// All keys that have a value.
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        let value = |(key, (value, _)): (&&'static str, &(Value, Origin))| (*key, value.clone());
+        self.values.iter().map(value).collect()
+    }
+
     fn put(&mut self, key: &'static str, value: Value, origin: Origin) {
         self.values.insert(key, (value, origin));
+    }
+
+    fn take(&mut self, key: &str) {
+        self.values.remove(key);
     }
 
     /// Defaults that depend on other values. The segments of a larger log on disk are larger, so that a start opens few
@@ -291,56 +309,6 @@ fn text_of(value: &Value) -> &str {
         Value::Text(text) => text,
         _ => "",
     }
-}
-
-/// Variables that are read elsewhere.
-const OTHER_VARIABLES: [&str; 2] = ["CRORE_CONFIG", "CRORE_URL"];
-
-fn read_variable(
-    name: &str,
-    text: &str,
-    configuration: &mut Configuration,
-    faults: &mut Vec<Fault>,
-) {
-    let Some(rest) = name.strip_prefix("CRORE_") else {
-        return;
-    };
-    if OTHER_VARIABLES.contains(&name) || comes_from_an_orchestrator(rest) {
-        return;
-    }
-    let origin = Origin::Variable(name.into());
-    match OPTIONS.iter().find(|spec| spec.variable() == name) {
-        Some(spec) => configuration.set(spec.key, origin, |spec| spec.kind.read_text(text), faults),
-        None => {
-            let names: Vec<String> = OPTIONS.iter().map(OptionSpec::variable).collect();
-            let hint = fault::nearest(name, names.iter().map(String::as_str))
-                .map_or(String::new(), |near| format!(", did you mean {near}?"));
-            faults.push(Fault {
-                origin,
-                key: String::new(),
-                problem: format!("unknown variable{hint}"),
-                expected: "CRORE_SECTION_NAME of an option (`crore config doc` lists them); logs and rules only stand in the file".into(),
-            });
-        }
-    }
-}
-
-/// Kubernetes and Docker links put `CRORE_SERVICE_HOST`, `CRORE_PORT_8800_TCP` and the like into the environment of
-/// every container beside a service that is named `crore` or `crore-...`; none of them is meant for us.
-fn comes_from_an_orchestrator(rest: &str) -> bool {
-    let is_port = |part: &str| {
-        part.is_empty()
-            || part
-                .strip_prefix('_')
-                .and_then(|digits| digits.bytes().next())
-                .is_some_and(|byte| byte.is_ascii_digit())
-    };
-    rest.ends_with("SERVICE_HOST")
-        || rest.contains("SERVICE_PORT")
-        || rest.strip_prefix("PORT").is_some_and(is_port)
-        || rest
-            .find("_PORT")
-            .is_some_and(|place| is_port(&rest[place + 5..]))
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
+mod tables;
+
+pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
+
 use super::options_entitlement::{self, ENTITLEMENT_OPTIONS};
 use super::value::{Kind, Value};
 
@@ -24,6 +28,8 @@ pub struct OptionSpec {
 /// When a change of an option takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Apply {
+    /// With a reload (SIGHUP, `POST /api/v1/reload`), and with the next start.
+    Reload,
     /// With the next start.
     Restart,
 }
@@ -32,6 +38,7 @@ impl Apply {
     /// The word for documents.
     pub fn word(self) -> &'static str {
         match self {
+            Apply::Reload => "reload",
             Apply::Restart => "restart",
         }
     }
@@ -49,6 +56,7 @@ impl OptionSpec {
                     | Kind::Keys
                     | Kind::Filters
                     | Kind::Words
+                    | Kind::Prefixes
             )
         {
             return None;
@@ -77,7 +85,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ),
     (
         "tls",
-        "TLS for clients, beside the plain addresses. On when a certificate is given. SIGHUP reads certificate and key again.",
+        "TLS for clients, beside the plain addresses. On when a certificate is given. A reload reads certificate and key again.",
     ),
     (
         "logging",
@@ -111,6 +119,19 @@ const fn option(
         default,
         apply: Apply::Restart,
         help,
+    }
+}
+
+/// The same of an option that a running node takes.
+const fn live(
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionSpec {
+    OptionSpec {
+        apply: Apply::Reload,
+        ..option(key, kind, default, help)
     }
 }
 
@@ -245,7 +266,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "false",
         "Let the system write a core dump if the node crashes. It would hold keys, tokens and messages.",
     ),
-    option(
+    live(
         "node.drain_window",
         seconds(0, DAY_S),
         "5s",
@@ -353,43 +374,43 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "text",
         "How log lines are written.",
     ),
-    option(
+    live(
         "logging.level",
         Kind::Choice(&["error", "warn", "info", "debug"]),
         "info",
         "The least severe level that is written.",
     ),
-    option(
+    live(
         "http.head_bytes_max",
         size(KIB, MIB),
         "16KiB",
         "A longer request head is answered 431.",
     ),
-    option(
+    live(
         "http.handshake_timeout",
         milliseconds(100, 600_000),
         "10s",
         "From the connection's start to the end of its first request head; then it is closed.",
     ),
-    option(
+    live(
         "http.keep_alive_timeout",
         milliseconds(100, DAY_S * 1_000),
         "75s",
         "A connection without a request is closed after so long.",
     ),
-    option(
+    live(
         "http.wait_max",
         milliseconds(0, 600_000),
         "60s",
         "The longest long-poll; a greater `wait` is cut to it.",
     ),
-    option(
+    live(
         "http.heartbeat_interval",
         seconds(1, 3_600),
         "15s",
         "A quiet event stream carries a comment this often, so that nothing on its way closes it.",
     ),
-    option(
+    live(
         "http.allowed_origins",
         Kind::Origins,
         "",
@@ -407,55 +428,55 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "x-forwarded-for",
         "The field in which trusted proxies tell the client's address: X-Forwarded-For, or Forwarded (RFC 7239). The other one may be the client's own words.",
     ),
-    option(
+    live(
         "http.requests_rate_max",
         count_or_auto(1, MANY),
         "auto",
         "HTTP requests of one connection in a second, and as many at once; further ones are answered 429. Auto: no limit.",
     ),
-    option(
+    live(
         "websocket.frame_bytes_max",
         size(KIB, GIB),
         "2MiB",
         "A longer native frame or WebSocket message from a client closes its connection (1009).",
     ),
-    option(
+    live(
         "websocket.echo_bytes_max",
         size(KIB, GIB),
         "16MiB",
         "The same for /echo.",
     ),
-    option(
+    live(
         "websocket.ping_interval",
         seconds(0, DAY_S),
         "60s",
         "A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.",
     ),
-    option(
+    live(
         "websocket.ping_rate_max",
         count_or_auto(1, MANY),
         "auto",
         "Pings of one client in a second, and as many at once; one more closes its connection (3509). Auto: no limit.",
     ),
-    option(
+    live(
         "websocket.compression",
         Kind::Boolean,
         "false",
         "Compress messages for clients that offer permessage-deflate, and take theirs. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used, twice that with large messages.",
     ),
-    option(
+    live(
         "websocket.compression_bytes_min",
         size(16, MIB),
         "256B",
         "Shorter messages go as they are.",
     ),
-    option(
+    live(
         "websocket.compression_level",
         count(1, 9),
         "1",
         "1 is quick, 9 is small.",
     ),
-    option(
+    live(
         "tickets.keys",
         Kind::Keys,
         "",
@@ -467,13 +488,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "30d",
         "Of the keys in ticket.keys: a start at which the newest is older makes a new one sign.",
     ),
-    option(
+    live(
         "tickets.lifetime",
         seconds(1, 365 * DAY_S),
         "1d",
         "How long a ticket holds.",
     ),
-    option(
+    live(
         "tickets.revoked_before",
         Kind::Moment,
         "0",
@@ -485,7 +506,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "auto",
         "Connections of one I/O thread; further ones are answered 503. Auto: as many as descriptors allow.",
     ),
-    option(
+    live(
         "limits.topics_max",
         count(1, 1_000_000_000),
         "50000000",
@@ -516,78 +537,72 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "Addresses that these two limits are not for, such as a company's one address. Trusted proxies need not be named here.",
     ),
     option(
-        "limits.connections_per_user_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "Sessions and event streams of one user, over all I/O threads. Auto: no limit but a token's own.",
-    ),
-    option(
         "limits.memory_bytes_max",
         size_or_auto(16 * MIB, 64 << 40),
         "auto",
         "The memory that the process means to stay below: from 90 % of it recoveries wait, from 95 % nobody new is served, from 100 % publications are refused. Auto: 90 % of what its cgroup may have, or of the machine.",
     ),
-    option(
+    live(
         "limits.filters_per_shard_max",
         count(1, 10_000_000),
         "100000",
         "Filters with wildcards known to one shard; a further one is refused.",
     ),
-    option(
+    live(
         "limits.filter_levels_max",
         count(1, 128),
         "32",
         "Levels of a filter with wildcards; a deeper one is refused.",
     ),
-    option(
+    live(
         "limits.subscriptions_per_session_max",
         count(1, 10_000_000),
         "10000",
         "Subscriptions of one connection; a further one is refused.",
     ),
-    option(
+    live(
         "limits.filters_per_session_max",
         count(1, 10_000_000),
         "10000",
         "Of these, subscriptions to filters with wildcards.",
     ),
-    option(
+    live(
         "limits.publish_rate_max",
         count_or_auto(1, MANY),
         "auto",
         "Messages that one connection may publish in a second, and as many at once; further ones are refused (rate_limited, 429). Auto: no limit.",
     ),
-    option(
+    live(
         "limits.publish_bytes_rate_max",
         size_or_auto(KIB, 64 << 30),
         "auto",
         "Payload bytes of these. A longer message goes when nothing was published for a while. Auto: no limit.",
     ),
-    option(
+    live(
         "limits.errors_max",
         count_or_auto(1, MANY),
         "10000",
         "What one connection may be refused in a minute for faults of its own; one more closes it (3509). Auto: no limit.",
     ),
-    option(
+    live(
         "limits.message_bytes_max",
         size(1, 256 * MIB),
         "1MiB",
         "Payload of one message; a longer one is refused. A rule may say less.",
     ),
-    option(
+    live(
         "limits.outbox_len_max",
         count(1, 65_535),
         "256",
         "Messages that may wait for one blocked connection; then its subscriptions lag, and are fed from the log when it drains.",
     ),
-    option(
+    live(
         "limits.outbox_bytes_max",
         size(4 * KIB, GIB),
         "4MiB",
         "Answers and begun frames that one blocked connection may own; beyond that it is closed, to resume.",
     ),
-    option(
+    live(
         "limits.pinned_bytes_max",
         size(64 * KIB, 64 * GIB),
         "256MiB",
@@ -599,25 +614,25 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "4MiB",
         "Recent frames that one I/O thread keeps for slow connections.",
     ),
-    option(
+    live(
         "limits.requests_inflight_max",
         count(16, 1 << 20),
         "4096",
         "Requests on their way from one I/O thread to one home shard; beyond that the connections concerned are not read.",
     ),
-    option(
+    live(
         "limits.log_stall_timeout",
         milliseconds(100, 3_600_000),
         "10s",
         "A log on disk that gets nothing done for so long, though it is asked, refuses what needs its disk until it does.",
     ),
-    option(
+    live(
         "limits.stream_credit_bytes",
         size(64 * KIB, 2 * GIB),
         "8MiB",
         "Live messages on their way from one home shard to one I/O thread; beyond that the home reads the log later instead.",
     ),
-    option(
+    live(
         "limits.turn_frames_max",
         count(1, 65_536),
         "64",
@@ -629,13 +644,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "64KiB",
         "One page of history or replay. One message always fits.",
     ),
-    option(
+    live(
         "limits.page_records_max",
         count(1, 65_536),
         "256",
         "Messages of one such page.",
     ),
-    option(
+    live(
         "limits.scan_bytes_max",
         size(KIB, 64 * MIB),
         "256KiB",
@@ -675,113 +690,6 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         count(0, 1 << 30),
         "1000000",
         "Such messages of all producers of one home shard together, 20 to 80 bytes each; beyond that the producer that has been quiet for longest loses its oldest ones, down to its last: a repetition of them is refused with out_of_order.",
-    ),
-];
-
-/// Keys of each `[[log]]`.
-pub const LOG_OPTIONS: &[OptionSpec] = &[
-    option(
-        "name",
-        Kind::Text { bytes_max: 64 },
-        "memory",
-        "By which rules name it.",
-    ),
-    option(
-        "durability",
-        Kind::Choice(&["memory", "disk"]),
-        "memory",
-        "Where acknowledged messages are kept: in memory until the node ends, or on disk (in node.data_dir) before anybody sees them.",
-    ),
-    option(
-        "partitions_count",
-        count(1, 65_536),
-        "64",
-        "Topics are spread over so many partitions, as Kafka's default partitioner does.",
-    ),
-    option(
-        "bytes_max",
-        size(64 * KIB, 64 << 40),
-        "256MiB",
-        "All its messages together; beyond that the oldest segments are dropped. Of a log on disk, its bytes there.",
-    ),
-    option(
-        "cache_bytes",
-        size(64 * KIB, 64 << 40),
-        "64MiB",
-        "Of a log on disk: its newest messages up to so many bytes are kept in memory, too; older ones are read from the disk.",
-    ),
-    option(
-        "age_max",
-        Kind::Duration {
-            min_ms: 1_000,
-            max_ms: 3_650 * DAY_S * 1_000,
-            step_ms: 1,
-            auto: true,
-        },
-        "auto",
-        "Segments whose newest message is older are dropped. Auto: 180s of a log in memory; of one on disk only bytes_max counts.",
-    ),
-    option(
-        "segment_bytes",
-        size(64 * KIB, 2 * GIB),
-        "2MiB",
-        "Capacity of one segment, the unit in which the log forgets. On disk at most 256MiB and a quarter of bytes_max; \
-         not given, a 32nd of bytes_max from 2MiB to 64MiB.",
-    ),
-    option(
-        "retained_bytes_max",
-        size(0, 64 << 40),
-        "256MiB",
-        "All its retained messages together; beyond that a retaining publish is refused.",
-    ),
-];
-
-/// Keys of each `[[rule]]`.
-pub const RULE_OPTIONS: &[OptionSpec] = &[
-    option(
-        "filter",
-        Kind::Filter,
-        "",
-        "The topics that the rule is for; the most specific filter wins. Must be given.",
-    ),
-    option(
-        "log",
-        Kind::Text { bytes_max: 64 },
-        "",
-        "The log that keeps them. Where it is not given: the first.",
-    ),
-    option(
-        "history_messages_max",
-        count(0, 100_000_000),
-        "1000",
-        "Of each topic at most so many of the newest messages are served. 0 serves none.",
-    ),
-    option(
-        "history_age_max",
-        Kind::Duration {
-            min_ms: 0,
-            max_ms: 3_650 * DAY_S * 1_000,
-            step_ms: 1,
-            auto: true,
-        },
-        "auto",
-        "Older messages are not served. Auto: as long as the log keeps them.",
-    ),
-    option(
-        "message_bytes_max",
-        Kind::Size {
-            min: 1,
-            max: 256 * MIB,
-            auto: true,
-        },
-        "auto",
-        "Payload of one message. Auto: limits.message_bytes_max.",
-    ),
-    option(
-        "when_lagging",
-        Kind::Choice(&["replay", "conflate", "drop", "disconnect"]),
-        "replay",
-        "What becomes of a subscription whose client does not keep up, unless it says so itself: all is read from the log again; the newest message only; none, and on with what comes; the subscription ends, to be resumed.",
     ),
 ];
 

@@ -27,6 +27,19 @@ const fn option(
     }
 }
 
+/// An option that a reload changes.
+const fn live(
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionSpec {
+    OptionSpec {
+        apply: Apply::Reload,
+        ..option(key, kind, default, help)
+    }
+}
+
 const fn seconds(min: u64, max: u64) -> Kind {
     Kind::Duration {
         min_ms: min * 1_000,
@@ -46,37 +59,37 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "open",
         "open: everybody may do everything, for development. tokens: a client may do what its token or API key permits, and without one what the anonymous lists permit.",
     ),
-    option(
+    live(
         "entitlement.issuers",
         Kind::Words,
         "",
         "Tokens must be of one of these issuers (`iss`). Not given: of any whose key is known.",
     ),
-    option(
+    live(
         "entitlement.audiences",
         Kind::Words,
         "",
         "Tokens must be for one of these audiences (`aud`). Not given: for any.",
     ),
-    option(
+    live(
         "entitlement.leeway",
         seconds(0, 300),
         "5s",
         "Clocks of issuers may differ by so much: `exp` counts later, `nbf` and `iat` earlier.",
     ),
-    option(
+    live(
         "entitlement.token_lifetime_max",
         seconds(0, 3_650 * DAY_S),
         "0s",
         "Tokens must have `exp`, at most so long after `iat`; revocations are then forgotten after so long. 0s: no bound, and tokens need not expire.",
     ),
-    option(
+    live(
         "entitlement.secret",
         Kind::Secret,
         "",
         "One secret of at least 32 bytes with which tokens are signed (HS256): the shortest way to begin. Others stand in [[token_key]].",
     ),
-    option(
+    live(
         "entitlement.jwks_file",
         PATH,
         "",
@@ -106,7 +119,7 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "30s",
         "And at most this often, when a token names a key that is not known or a fetch has failed.",
     ),
-    option(
+    live(
         "entitlement.notice_before",
         seconds(0, DAY_S),
         "60s",
@@ -122,19 +135,19 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "1000000",
         "Tokens that are known to be signed well, so that clients that come back cost no signature; about 50 bytes each.",
     ),
-    option(
+    live(
         "entitlement.anonymous_subscribe",
         Kind::Filters,
         "",
         "Filters that clients without a token may subscribe to.",
     ),
-    option(
+    live(
         "entitlement.anonymous_publish",
         Kind::Filters,
         "",
         "Filters that clients without a token may publish to.",
     ),
-    option(
+    live(
         "entitlement.anonymous_history",
         Kind::Filters,
         "",

@@ -324,6 +324,163 @@ fn variables_and_flags() {
     );
 }
 
+/// A file with this text, and what is read from it as the value of `CRORE_{name}_FILE`.
+fn from_file(name: &str, text: &[u8]) -> Result<Configuration, Faults> {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("crore-value-{}-{number}", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    let path = file.display().to_string();
+    let read = load(&sources(&[(&format!("CRORE_{name}_FILE"), &path)], &[]));
+    std::fs::remove_file(&file).unwrap();
+    read
+}
+
+#[test]
+fn values_from_files() {
+    for (text, name) in [("n", "n"), ("n\n", "n"), ("n\r\n", "n"), (" n \n\n", " n ")] {
+        let configuration = from_file("NODE_NAME", text.as_bytes()).unwrap();
+        assert_eq!(configuration.text("node.name"), name, "{text:?}");
+        let origin = &configuration.get("node.name").1;
+        assert_eq!(origin.to_string(), "environment CRORE_NODE_NAME_FILE");
+    }
+    let lines = format!("{}\n\n{}\n", "1".repeat(64), "2".repeat(64));
+    let configuration = from_file("TICKETS_KEYS", lines.as_bytes()).unwrap();
+    assert!(matches!(&configuration.get("tickets.keys").0, Value::Keys(keys) if keys.len() == 2));
+    // This one is an option itself.
+    let variables = [
+        ("CRORE_TLS_KEY_FILE", "k.pem"),
+        ("CRORE_TLS_CERTIFICATE_FILE", "c.pem"),
+    ];
+    let configuration = load(&sources(&variables, &[])).unwrap();
+    assert!(matches!(&configuration.get("tls.key_file").0, Value::Text(path) if path == "k.pem"));
+}
+
+#[test]
+fn faults_of_files_tell_no_secret() {
+    for (name, text) in [
+        ("TICKETS_KEYS", &b"0123456789abcdef"[..]),
+        ("LIMITS_TOPICS_MAX", b"0123456789abcdef"),
+        ("NODE_NAME", b"0123456789abcdef\xff"),
+        ("NODE_NAME", &[b'a'; (1 << 20) + 1]),
+        ("NODE_NAME", b""),
+    ] {
+        let found = from_file(name, text).unwrap_err().to_string();
+        let origin = format!("environment CRORE_{name}_FILE: ");
+        assert!(found.starts_with(&origin), "{found}");
+        assert!(found.contains("crore-value-"), "{found}");
+        assert!(!found.contains("0123") && !found.contains("aaa"), "{found}");
+    }
+    let missing = sources(&[("CRORE_NODE_NAME_FILE", "/no/such/file")], &[]);
+    let found = load(&missing).unwrap_err().to_string();
+    assert!(
+        found.contains("node.name: /no/such/file cannot be read: "),
+        "{found}"
+    );
+    let both = sources(
+        &[("CRORE_NODE_NAME_FILE", "/x"), ("CRORE_NODE_NAME", "n")],
+        &[],
+    );
+    let found = load(&both).unwrap_err().to_string();
+    assert!(
+        found.contains("CRORE_NODE_NAME: node.name: CRORE_NODE_NAME_FILE is given, too"),
+        "{found}"
+    );
+    let unknown = sources(&[("CRORE_NODE_NAMES_FILE", "/x")], &[]);
+    let found = load(&unknown).unwrap_err().to_string();
+    assert!(found.contains("unknown variable"), "{found}");
+}
+
+#[test]
+fn what_governs_a_topic_is_explained() {
+    let text = "[limits]\nmessage_bytes_max = \"512KiB\"\n[[log]]\nname = \"m\"\n\
+                [[rule]]\nfilter = \"a/#\"\npublishers = \"none\"\n[[rule]]\nfilter = \"a/+\"\nhistory_messages_max = 5\n";
+    let configuration = load_text(Path::new("crore.toml"), text).unwrap();
+    let told = |name: &str| explain::explain(&configuration, name).unwrap();
+    assert_eq!(
+        told("a/b"),
+        "# topic \"a/b\": the rule of crore.toml:8\n\
+         # less specific: \"a/#\" of crore.toml:5\n\
+         filter = \"a/+\" # crore.toml:9\n\
+         log = \"m\" # default: the first log\n\
+         history_messages_max = 5 # crore.toml:10\n\
+         history_age_max = \"180s\" # default: auto, as long as log \"m\" keeps them\n\
+         message_bytes_max = \"512KiB\" # default: auto, limits.message_bytes_max of crore.toml:2\n\
+         when_lagging = \"replay\" # default\n\
+         publishers = \"all\" # default\n\
+         publish_from = [] # default\n\
+         publish_rate_max = 0 # default\n\
+         retained = true # default\n"
+    );
+    assert!(told("a/#").starts_with("# filter \"a/#\": the rule of crore.toml:5\n"));
+    assert!(told("b").starts_with("# topic \"b\": no rule; defaults hold\nlog = \"m\""));
+    assert!(explain::explain(&configuration, "a#").is_err());
+}
+
+#[test]
+fn help_to_some() {
+    for (name, lines) in [
+        (
+            "limits.topics_max",
+            &[
+                "limits.topics_max",
+                "environment  CRORE_LIMITS_TOPICS_MAX, or",
+                "needs a reload",
+            ][..],
+        ),
+        (
+            "limits",
+            &["[limits]", "limits.ring_bytes", "limits.topics_max"],
+        ),
+        ("[[rule]]", &["[[rule]]", "rule.filter", "rule.publishers"]),
+        ("log.age_max", &["log.age_max", "needs a restart"]),
+    ] {
+        let text = document::help_of(name).unwrap();
+        for line in lines {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+    let refused = document::help_of("limits.topic_max").unwrap_err();
+    assert_eq!(
+        refused,
+        "there is no section or option \"limits.topic_max\", did you mean limits.topics_max?"
+    );
+    let help = document::help_of_options();
+    for (section, _) in super::options::SECTIONS {
+        assert!(help.contains(&format!("\n  {section} ")), "{help}");
+    }
+}
+
+#[test]
+fn what_is_in_force_as_json() {
+    let text = format!(
+        "[tickets]\nkeys = [\"{}\"]\n[limits]\ntopics_max = 7\n[[rule]]\nfilter = \"a\"\n",
+        "1".repeat(64)
+    );
+    let configuration = load_text(Path::new("crore.toml"), &text).unwrap();
+    let json = document::as_json(&configuration);
+    assert_eq!(json["limits"]["topics_max"]["value"], 7);
+    assert_eq!(json["limits"]["topics_max"]["origin"], "crore.toml:4");
+    assert_eq!(json["limits"]["ring_bytes"]["value"], "4MiB");
+    assert_eq!(json["listen"]["clients"]["value"][0], "127.0.0.1:8800");
+    assert_eq!(json["rule"][0]["filter"]["value"], "a");
+    assert_eq!(json["log"][0]["name"]["origin"], "default");
+    let shown = json.to_string();
+    assert!(
+        shown.contains("<secret ") && !shown.contains("1111"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_committed_page_is_the_generated_one() {
+    let committed = include_str!("../../../../docs/configuration.md");
+    assert!(
+        committed == document::reference(),
+        "run `crore config doc > docs/configuration.md`"
+    );
+}
+
 #[test]
 fn defaults_are_those_of_the_broker() {
     let options = assemble::node_options(&Configuration::default(), 4);
@@ -338,6 +495,7 @@ fn defaults_are_those_of_the_broker() {
     assert_eq!(options.settings.logs.len(), 1);
     assert_eq!(options.settings.rules.len(), 1);
     assert_eq!(options.settings.rules[0].history_messages_max, 1_000);
+    assert_eq!(options.settings.rules[0].publishing, None);
     assert_eq!(options.settings.logs[0].log_bytes_max, 256 << 20);
     assert_eq!(options.settings.logs[0].age_max_ms, 180_000);
     assert_eq!(options.listen, ["127.0.0.1:8800".parse().unwrap()]);
@@ -382,6 +540,7 @@ fn logs_and_rules_are_assembled() {
         (1, 0, 5_000)
     );
     assert_eq!(rule.when_lagging, LagPolicy::Conflate);
+    assert_eq!((&*rule.filter, &rule.publishing), ("x/#", &None));
     assert_eq!(settings.rules[0].when_lagging, LagPolicy::Replay);
 }
 
@@ -419,7 +578,7 @@ fn tickets() {
     );
     let shown = document::in_force(&configuration);
     assert!(
-        shown.contains("hidden") && !shown.contains("0a0a"),
+        shown.contains("\"<secret ") && !shown.contains("0a0a"),
         "{shown}"
     );
 

@@ -69,6 +69,8 @@ pub enum Kind {
     Secret,
     /// A SHA-256, in hexadecimal.
     Hash,
+    /// A list of blocks of addresses, such as `10.0.0.0/8`.
+    Prefixes,
 }
 
 /// The value of an option.
@@ -148,13 +150,32 @@ impl Kind {
     /// The value has another type, or is outside of the bounds.
     pub fn read(&self, raw: &Raw) -> Result<Value, Refusal> {
         self.convert(raw).ok_or_else(|| Refusal {
-            problem: match self {
-                // It may be nearly a secret.
-                Kind::Keys | Kind::Secret | Kind::Hash => "this is not a valid value".into(),
-                _ => format!("{raw} is not a valid value"),
+            problem: match self.is_secret() {
+                // It may be nearly one.
+                true => "this is not a valid value".into(),
+                false => format!("{raw} is not a valid value"),
             },
             expected: self.expectation(),
         })
+    }
+
+    /// Whether its values are shown to nobody.
+    pub fn is_secret(&self) -> bool {
+        matches!(self, Kind::Keys | Kind::Secret | Kind::Hash)
+    }
+
+    /// Whether it takes a list: texts are taken apart at commas, and a file's at its lines, too.
+    pub fn is_list(&self) -> bool {
+        matches!(
+            self,
+            Kind::Addresses
+                | Kind::Origins
+                | Kind::Networks
+                | Kind::Keys
+                | Kind::Filters
+                | Kind::Words
+                | Kind::Prefixes
+        )
     }
 
     /// The value that an environment variable or a flag gave: a list is separated by commas.
@@ -169,12 +190,7 @@ impl Kind {
             Kind::Count { .. } | Kind::Size { .. } | Kind::Moment => text
                 .parse()
                 .map_or_else(|_| Raw::Text(text.into()), Raw::Integer),
-            Kind::Addresses
-            | Kind::Origins
-            | Kind::Networks
-            | Kind::Keys
-            | Kind::Filters
-            | Kind::Words => Raw::Array(
+            list if list.is_list() => Raw::Array(
                 text.split(',')
                     .map(str::trim)
                     .filter(|part| !part.is_empty())
@@ -238,6 +254,9 @@ impl Kind {
             Kind::Words => format!("a list of texts, each of 1 to {WORD_BYTES_MAX} bytes"),
             Kind::Secret => format!("a text of 1 to {SECRET_BYTES_MAX} bytes"),
             Kind::Hash => "a SHA-256: 64 hexadecimal digits".into(),
+            Kind::Prefixes => {
+                "a list of addresses or blocks of them, such as [\"10.0.0.0/8\"]".into()
+            }
             Kind::Moment => {
                 "seconds since 1970, or a moment such as \"2026-01-31T12:00:00Z\"".into()
             }
@@ -307,6 +326,15 @@ impl Kind {
                 .map(|part| Some(Network::parse(part.text()?)?.to_string()))
                 .collect::<Option<_>>()
                 .map(Value::Texts),
+            (Kind::Prefixes, Raw::Array(parts)) => parts
+                .iter()
+                .map(|part| {
+                    part.text()
+                        .filter(|text| super::assemble::prefix_is_valid(text))
+                })
+                .map(|text| text.map(String::from))
+                .collect::<Option<_>>()
+                .map(Value::Texts),
             (Kind::Keys, Raw::Array(parts)) => parts
                 .iter()
                 .map(|part| part.text().and_then(parse_key))
@@ -362,6 +390,21 @@ impl fmt::Display for Raw {
     }
 }
 
+impl Value {
+    /// As JSON: sizes and durations as the texts that they are in the file, secrets by their names.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Value::Count(number) => (*number).into(),
+            Value::Boolean(switch) => (*switch).into(),
+            Value::Text(text) => text.as_str().into(),
+            Value::Texts(texts) => texts.as_slice().into(),
+            Value::Moment(unix_ms) => unix_ms.div_ceil(1_000).into(),
+            // What is left is shown as strings, or as a list of them.
+            other => serde_json::from_str(&other.to_string()).unwrap_or_default(),
+        }
+    }
+}
+
 /// As TOML.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -385,7 +428,7 @@ impl fmt::Display for Value {
             Value::Keys(keys) => list(
                 formatter,
                 keys.iter()
-                    .map(|key| format!("\"hidden {:08x}\"", key.id))
+                    .map(|key| format!("\"<secret {:08x}>\"", key.id))
                     .collect(),
             ),
             // Back to whole seconds: what counts before the second does so within it.
@@ -629,6 +672,11 @@ mod tests {
                 "[\"https://a.example\"]",
             ),
             (Kind::Origins, "", "[]"),
+            (
+                Kind::Prefixes,
+                "10.0.0.0/8, ::1",
+                "[\"10.0.0.0/8\", \"::1\"]",
+            ),
         ] {
             let value = kind.read_text(text).unwrap();
             assert_eq!(value.to_string(), shown);
@@ -683,6 +731,9 @@ mod tests {
         for bad in ["00", &"0".repeat(63), &"g".repeat(64)] {
             let refusal = Kind::Keys.read_text(bad).unwrap_err();
             assert!(!refusal.problem.contains(bad), "{refusal:?}");
+        }
+        for bad in ["10.0.0.1/8", "10.0.0.0/33", "localhost", "::/129"] {
+            assert!(Kind::Prefixes.read_text(bad).is_err(), "{bad}");
         }
         for bad in ["-1", "soon", "2026-01-31"] {
             assert!(Kind::Moment.read_text(bad).is_err(), "{bad}");

@@ -1,0 +1,174 @@
+//! A reload: at SIGHUP or `POST /api/v1/reload` the sources of the configuration are read again, and the node takes what it
+//! can without dropping a connection.
+//!
+//! Place: between the configuration and the node. Invariants: everything is checked before anything changes, so that a fault
+//! changes nothing; one reload at a time; what is said about it shows no secret.
+
+use crate::admin::revocations::Revoking;
+use crate::cli::ConfigurationArguments;
+use crate::configuration::changes::{self, Change};
+use crate::configuration::fault::{Fault, Faults, Origin};
+use crate::configuration::{self, Configuration, assemble};
+use crate::logging::{Level, Log};
+use crate::{entitled, process, tls_files};
+use broker::settings::Settings;
+use node::Node;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Reads again, for as long as the node runs.
+pub struct Reloader {
+    /// From where: the file, the environment and the flags of the start.
+    pub arguments: ConfigurationArguments,
+    /// What is in force.
+    pub in_force: Mutex<Configuration>,
+    /// None when it has stopped.
+    pub node: Arc<RwLock<Option<Node>>>,
+    /// What clients with TLS are shown.
+    pub tls: Option<Arc<tls::Server>>,
+    /// Who judges tokens and API keys, and how the node hears of what no longer holds; none if nobody is asked.
+    pub revoking: Option<Revoking>,
+    /// Origins of the operators' pages, beside those of the configuration.
+    pub own_origins: Vec<String>,
+    /// Where it tells what it does.
+    pub log: Log,
+}
+
+/// What a reload has done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reloaded {
+    /// What the sources say now and did not say before.
+    pub changes: Vec<Change>,
+    /// The files of TLS were read again.
+    pub certificate: bool,
+}
+
+impl Reloader {
+    /// Reads everything again and takes what can be taken; `reason` is who asked for it. The log tells what came of it.
+    ///
+    /// # Errors
+    /// All faults. Nothing has changed then.
+    pub fn reload(&self, reason: &str) -> Result<Reloaded, Faults> {
+        let result = self.take(&mut self.lock());
+        match &result {
+            Ok(reloaded) => self.tell(reason, reloaded),
+            Err(faults) => {
+                for fault in &faults.0 {
+                    self.log.write(
+                        Level::Error,
+                        "The configuration was not read again; nothing has changed.",
+                        &[("reason", reason), ("fault", &fault.to_string())],
+                    );
+                }
+            }
+        }
+        result
+    }
+
+    /// The number of an option that is in force.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.lock().number(key)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Configuration> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, in_force: &mut Configuration) -> Result<Reloaded, Faults> {
+        let wanted = configuration::load(&self.arguments.sources())?;
+        check_beside(in_force, &wanted)?;
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = &*node else {
+            return Err(stopped());
+        };
+        // Files of keys are read again even where the configuration is the same.
+        let judged = match &self.revoking {
+            Some(_) => Some(entitled::judge_settings(&wanted)?),
+            None => None,
+        };
+        // The last that can fail.
+        if let Some(server) = &self.tls {
+            tls_files::reload(in_force, server, &self.log)?;
+        }
+        if let (Some(revoking), Some(judged)) = (&self.revoking, judged) {
+            revoking.judge.replace(judged);
+            node.revocations_changed();
+        }
+        let waiting = node.reload(self.settings(&wanted, &node.settings()));
+        let changes = changes::changes(in_force, &wanted, &waiting);
+        *in_force = changes::merge(in_force, &wanted, &waiting);
+        self.log
+            .set_level(Level::of(in_force.text("logging.level")));
+        Ok(Reloaded {
+            changes,
+            certificate: self.tls.is_some(),
+        })
+    }
+
+    /// What the node is asked to go by. Keys of tickets that are its own stay.
+    fn settings(&self, wanted: &Configuration, running: &Settings) -> Settings {
+        let mut settings = assemble::settings(wanted, process::cores_count());
+        settings
+            .allowed_origins
+            .extend_from_slice(&self.own_origins);
+        if settings.tickets.keys.is_empty() {
+            settings.tickets.keys.clone_from(&running.tickets.keys);
+        }
+        settings
+    }
+
+    fn tell(&self, reason: &str, reloaded: &Reloaded) {
+        for Change {
+            key,
+            old,
+            new,
+            is_in_force,
+        } in &reloaded.changes
+        {
+            let fields = [("key", &**key), ("old", old), ("new", new)];
+            match is_in_force {
+                true => self
+                    .log
+                    .write(Level::Info, "An option has changed.", &fields),
+                false => self.log.write(
+                    Level::Warn,
+                    "An option has changed, and waits for a restart.",
+                    &fields,
+                ),
+            }
+        }
+        let waiting = reloaded.changes.iter().filter(|change| !change.is_in_force);
+        self.log.write(
+            Level::Info,
+            "The configuration was read again.",
+            &[
+                ("reason", reason),
+                ("changes", &reloaded.changes.len().to_string()),
+                ("waiting", &waiting.count().to_string()),
+            ],
+        );
+    }
+}
+
+/// Checks what would be in force against itself: some of it stays as it was until the next start.
+fn check_beside(in_force: &Configuration, wanted: &Configuration) -> Result<(), Faults> {
+    let merged = changes::merge(in_force, wanted, &[]);
+    configuration::check(&changes::without_new_logs(&merged)).map_err(|faults| {
+        let beside = |fault: Fault| Fault {
+            problem: format!(
+                "{} (beside what stays in force until a restart)",
+                fault.problem
+            ),
+            ..fault
+        };
+        Faults(faults.0.into_iter().map(beside).collect())
+    })
+}
+
+fn stopped() -> Faults {
+    Faults(vec![Fault {
+        origin: Origin::Default,
+        key: String::new(),
+        problem: "the node has stopped".into(),
+        expected: String::new(),
+    }])
+}
