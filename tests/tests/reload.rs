@@ -169,6 +169,14 @@ fn faults_change_nothing_and_are_all_told() {
     fs::remove_file(place.path("crore.toml")).expect("the file is ours");
     let problem = post(&server).expect_problem(422, "configuration_faults");
     assert!(problem.body.contains("cannot be read"), "{problem:?}");
+    let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
+    for line in [
+        "crore_reloads_total{result=\"taken\"} 0",
+        "crore_reloads_total{result=\"refused\"} 4",
+        "crore_configuration_changes_waiting 0",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
     place.configure("[limits]\nsubscriptions_per_session_max = 2\n");
     post(&server).expect(200);
     assert!(matches!(
@@ -195,6 +203,11 @@ fn what_needs_a_restart_is_named() {
             "{answer}"
         );
     }
+    let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
+    assert!(
+        metrics.contains("crore_configuration_changes_waiting 3"),
+        "{metrics}"
+    );
     place.configure(&format!(
         "[node]\nname = \"x\"\n{logs}[[rule]]\nfilter = \"a\"\nlog = \"other\"\n"
     ));

@@ -31,6 +31,19 @@ pub struct Reloader {
     pub own_origins: Vec<String>,
     /// Where it tells what it does.
     pub log: Log,
+    /// What has been.
+    pub counts: Mutex<Counts>,
+}
+
+/// Counts of reloads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Those that were taken, as far as a running node can.
+    pub taken: u64,
+    /// Those that had faults.
+    pub refused: u64,
+    /// Changes of the last that was taken, that wait for a restart.
+    pub waiting: u64,
 }
 
 /// What a reload has done.
@@ -42,6 +55,13 @@ pub struct Reloaded {
     pub certificate: bool,
 }
 
+impl Reloaded {
+    /// What waits for a restart.
+    pub fn waiting(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| !change.is_in_force)
+    }
+}
+
 impl Reloader {
     /// Reads everything again and takes what can be taken; `reason` is who asked for it. The log tells what came of it.
     ///
@@ -49,6 +69,7 @@ impl Reloader {
     /// All faults. Nothing has changed then.
     pub fn reload(&self, reason: &str) -> Result<Reloaded, Faults> {
         let result = self.take(&mut self.lock());
+        self.count(&result);
         match &result {
             Ok(reloaded) => self.tell(reason, reloaded),
             Err(faults) => {
@@ -64,6 +85,11 @@ impl Reloader {
         result
     }
 
+    /// What has been so far.
+    pub fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The number of an option that is in force.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.lock().number(key)
@@ -71,6 +97,17 @@ impl Reloader {
 
     fn lock(&self) -> MutexGuard<'_, Configuration> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, result: &Result<Reloaded, Faults>) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match result {
+            Ok(reloaded) => {
+                counts.taken += 1;
+                counts.waiting = reloaded.waiting().count() as u64;
+            }
+            Err(_) => counts.refused += 1,
+        }
     }
 
     fn take(&self, in_force: &mut Configuration) -> Result<Reloaded, Faults> {
@@ -136,14 +173,13 @@ impl Reloader {
                 ),
             }
         }
-        let waiting = reloaded.changes.iter().filter(|change| !change.is_in_force);
         self.log.write(
             Level::Info,
             "The configuration was read again.",
             &[
                 ("reason", reason),
                 ("changes", &reloaded.changes.len().to_string()),
-                ("waiting", &waiting.count().to_string()),
+                ("waiting", &reloaded.waiting().count().to_string()),
             ],
         );
     }

@@ -70,8 +70,7 @@ fn described(reloaded: &Reloaded) -> Value {
             })
         })
         .collect();
-    let waiting = reloaded.changes.iter().filter(|change| !change.is_in_force);
-    let needs_restart: Vec<&str> = waiting.map(|change| &*change.key).collect();
+    let needs_restart: Vec<&str> = reloaded.waiting().map(|change| &*change.key).collect();
     json!({
         "changes": changes,
         "needs_restart": needs_restart,

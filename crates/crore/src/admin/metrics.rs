@@ -8,6 +8,7 @@ use super::exposition::Exposition;
 use super::{entitlement_metrics, tls_metrics};
 use crate::process;
 use crate::process::memory::{self, Rest};
+use crate::reload::Counts;
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
 use net::kernel::Statistics;
@@ -44,6 +45,23 @@ pub fn render(
         memory::rest(&statistics.memory),
     );
     write_process(&mut exposition);
+    exposition.finish()
+}
+
+/// The same of reloads; it goes behind the other.
+pub fn of_reloads(counts: Counts) -> String {
+    let mut exposition = Exposition::default();
+    exposition.counters(
+        "crore_reloads_total",
+        "Reloads of the configuration; one with a fault is refused as a whole.",
+        "result",
+        &[("taken", counts.taken), ("refused", counts.refused)],
+    );
+    exposition.gauge(
+        "crore_configuration_changes_waiting",
+        "Changes of the configuration that the last reload has found and that wait for a restart.",
+        counts.waiting,
+    );
     exposition.finish()
 }
 

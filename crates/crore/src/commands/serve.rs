@@ -161,11 +161,12 @@ impl Serving {
             revoking: self.revoking(),
             own_origins: self.own_origins.clone(),
             log,
+            counts: Mutex::default(),
         }
     }
 
     fn operated(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> admin::Operated {
-        let reloader = Arc::clone(reloader);
+        let (reloader, counting) = (Arc::clone(reloader), Arc::clone(reloader));
         let is_draining = Arc::clone(&self.is_draining);
         let asked = Arc::clone(&self.node);
         let measured = Arc::clone(&self.node);
@@ -193,7 +194,9 @@ impl Serving {
                 let node = measured.read().unwrap_or_else(PoisonError::into_inner);
                 let statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
                 let of_judge = judge.as_ref().map(|judge| judge.statistics());
+                let reloads = admin::metrics::of_reloads(counting.counts());
                 admin::metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
+                    + &reloads
             }),
             revoking,
             reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
