@@ -175,9 +175,8 @@ fn the_specification_draws_true_frames() {
     }
     // PONG shares PING's drawing.
     let expected = (0x01..=0x07)
-        .chain([0x0A])
-        .chain(0x81..=0x8C)
-        .chain([0x8E])
+        .chain([0x09, 0x0A])
+        .chain(0x81..=0x8F)
         .collect();
     assert_eq!(kinds, expected);
 }
