@@ -102,7 +102,7 @@ fn preflights_need_nothing() {
         "
         a: connect
         a: OPTIONS /publish | Origin: https://x | Access-Control-Request-Headers: authorization, x-api-key
-            a: 204 [access-control-allow-origin: https://x] [allow: GET, POST, OPTIONS] [access-control-allow-methods: GET, POST, OPTIONS] [access-control-max-age: 600] [access-control-allow-headers: authorization, x-api-key]
+            a: 204 [access-control-allow-origin: https://x] [allow: POST, OPTIONS] [access-control-allow-methods: POST, OPTIONS] [access-control-max-age: 600] [access-control-allow-headers: authorization, x-api-key]
         count questions
             questions 0
         ",
@@ -190,7 +190,7 @@ fn event_streams() {
         a: GET /events?topic=a&topic=b%2F%23&token=anna.s:a
             a: 403 [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
         a: GET /events?topic=a&topic=b&token=anna.s:%23.n:1
-            a: 429 too_many_subscriptions
+            a: 429 [retry-after: 1] too_many_subscriptions
         a: GET /events?topic=a&topic=b%2F%23&token=anna.s:a.s:b/%23
             a: 200 close stream
             a: retry 2000

@@ -204,7 +204,7 @@ fn a_topics_rate() {
             a: published 5 7:4
         c: connect
         c: POST /topics/slow/a > four
-            c: 429 rate_limited
+            c: 429 [retry-after: 1] rate_limited
         time +500ms
         a: publish 6 slow/a five
             a: published 6 7:5

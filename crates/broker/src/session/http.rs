@@ -501,7 +501,7 @@ impl Edge {
         if fault.retry_after_s > 0 {
             writer = writer.header("Retry-After", &fault.retry_after_s.to_string());
         }
-        if !fault.challenge.is_empty() {
+        if !fault.challenge.is_empty() && self.settings.entitlement.is_some() {
             writer = writer.header("WWW-Authenticate", fault.challenge);
         }
         if !fault.allow.is_empty() {
