@@ -3,12 +3,14 @@
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
+mod limits;
 mod tables;
 
 pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
 
 use super::options_entitlement::{self, ENTITLEMENT_OPTIONS};
 use super::value::{Kind, Value};
+use limits::LIMIT_OPTIONS;
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
@@ -193,20 +195,21 @@ const DAY_S: u64 = 86_400;
 const MANY: u64 = u32::MAX as u64 - 1;
 
 /// Options that stand once.
-pub const OPTIONS: &[OptionSpec] = &joined::<{ NODE_OPTIONS.len() + ENTITLEMENT_OPTIONS.len() }>(
-    NODE_OPTIONS,
-    ENTITLEMENT_OPTIONS,
-);
+pub const OPTIONS: &[OptionSpec] = &joined::<
+    { NODE_OPTIONS.len() + LIMIT_OPTIONS.len() + ENTITLEMENT_OPTIONS.len() },
+>([NODE_OPTIONS, LIMIT_OPTIONS, ENTITLEMENT_OPTIONS]);
 
-const fn joined<const N: usize>(first: &[OptionSpec], second: &[OptionSpec]) -> [OptionSpec; N] {
-    let mut all = [first[0]; N];
-    let mut at = 0;
+const fn joined<const N: usize>(parts: [&[OptionSpec]; 3]) -> [OptionSpec; N] {
+    let mut all = [parts[0][0]; N];
+    let (mut at, mut part, mut place) = (0, 0, 0);
     while at < N {
-        all[at] = match at < first.len() {
-            true => first[at],
-            false => second[at - first.len()],
-        };
+        if place == parts[part].len() {
+            part += 1;
+            place = 0;
+        }
+        all[at] = parts[part][place];
         at += 1;
+        place += 1;
     }
     all
 }
@@ -499,197 +502,6 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         Kind::Moment,
         "0",
         "Tickets that were issued before are refused.",
-    ),
-    option(
-        "limits.connections_max",
-        count_or_auto(1, u32::MAX as u64 - 1),
-        "auto",
-        "Connections of one I/O thread; further ones are answered 503. Auto: as many as descriptors allow.",
-    ),
-    live(
-        "limits.topics_max",
-        count(1, 1_000_000_000),
-        "50000000",
-        "Topics known to one home shard; a publish or subscribe that needs one more is refused.",
-    ),
-    option(
-        "limits.connect_rate_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "Connects in a second that the node takes, and as many at once, each I/O thread its share. Those that come faster wait in the kernel's queue (listen.backlog) and are taken later. Auto: no limit.",
-    ),
-    option(
-        "limits.connections_per_address_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "Connections of one IPv4 address, or of one IPv6 network of 64 bits; 16 times as many for one of 48 bits. Further ones are answered 429. Auto: no limit.",
-    ),
-    option(
-        "limits.connect_rate_per_address_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "Connects of such an address in a second, and as many at once; further ones are answered 429. Auto: no limit.",
-    ),
-    option(
-        "limits.addresses_exempt",
-        Kind::Networks,
-        "",
-        "Addresses that these two limits are not for, such as a company's one address. Trusted proxies need not be named here.",
-    ),
-    option(
-        "limits.memory_bytes_max",
-        size_or_auto(16 * MIB, 64 << 40),
-        "auto",
-        "The memory that the process means to stay below: from 90 % of it recoveries wait, from 95 % nobody new is served, from 100 % publications are refused. Auto: 90 % of what its cgroup may have, or of the machine.",
-    ),
-    live(
-        "limits.filters_per_shard_max",
-        count(1, 10_000_000),
-        "100000",
-        "Filters with wildcards known to one shard; a further one is refused.",
-    ),
-    live(
-        "limits.filter_levels_max",
-        count(1, 128),
-        "32",
-        "Levels of a filter with wildcards; a deeper one is refused.",
-    ),
-    live(
-        "limits.subscriptions_per_session_max",
-        count(1, 10_000_000),
-        "10000",
-        "Subscriptions of one connection; a further one is refused.",
-    ),
-    live(
-        "limits.filters_per_session_max",
-        count(1, 10_000_000),
-        "10000",
-        "Of these, subscriptions to filters with wildcards.",
-    ),
-    live(
-        "limits.publish_rate_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "Messages that one connection may publish in a second, and as many at once; further ones are refused (rate_limited, 429). Auto: no limit.",
-    ),
-    live(
-        "limits.publish_bytes_rate_max",
-        size_or_auto(KIB, 64 << 30),
-        "auto",
-        "Payload bytes of these. A longer message goes when nothing was published for a while. Auto: no limit.",
-    ),
-    live(
-        "limits.errors_max",
-        count_or_auto(1, MANY),
-        "10000",
-        "What one connection may be refused in a minute for faults of its own; one more closes it (3509). Auto: no limit.",
-    ),
-    live(
-        "limits.message_bytes_max",
-        size(1, 256 * MIB),
-        "1MiB",
-        "Payload of one message; a longer one is refused. A rule may say less.",
-    ),
-    live(
-        "limits.outbox_len_max",
-        count(1, 65_535),
-        "256",
-        "Messages that may wait for one blocked connection; then its subscriptions lag, and are fed from the log when it drains.",
-    ),
-    live(
-        "limits.outbox_bytes_max",
-        size(4 * KIB, GIB),
-        "4MiB",
-        "Answers and begun frames that one blocked connection may own; beyond that it is closed, to resume.",
-    ),
-    live(
-        "limits.pinned_bytes_max",
-        size(64 * KIB, 64 * GIB),
-        "256MiB",
-        "The same for all connections of one I/O thread together.",
-    ),
-    option(
-        "limits.ring_bytes",
-        size(64 * KIB, 2 * GIB),
-        "4MiB",
-        "Recent frames that one I/O thread keeps for slow connections.",
-    ),
-    live(
-        "limits.requests_inflight_max",
-        count(16, 1 << 20),
-        "4096",
-        "Requests on their way from one I/O thread to one home shard; beyond that the connections concerned are not read.",
-    ),
-    live(
-        "limits.log_stall_timeout",
-        milliseconds(100, 3_600_000),
-        "10s",
-        "A log on disk that gets nothing done for so long, though it is asked, refuses what needs its disk until it does.",
-    ),
-    live(
-        "limits.stream_credit_bytes",
-        size(64 * KIB, 2 * GIB),
-        "8MiB",
-        "Live messages on their way from one home shard to one I/O thread; beyond that the home reads the log later instead.",
-    ),
-    live(
-        "limits.turn_frames_max",
-        count(1, 65_536),
-        "64",
-        "Frames handled for one connection before others have their turn.",
-    ),
-    option(
-        "limits.page_bytes",
-        size(KIB, 64 * MIB),
-        "64KiB",
-        "One page of history or replay. One message always fits.",
-    ),
-    live(
-        "limits.page_records_max",
-        count(1, 65_536),
-        "256",
-        "Messages of one such page.",
-    ),
-    live(
-        "limits.scan_bytes_max",
-        size(KIB, 64 * MIB),
-        "256KiB",
-        "Bytes of the log that one page of a filter's replay looks at.",
-    ),
-    option(
-        "limits.idempotency_keys_max",
-        count(0, 1 << 30),
-        "1000000",
-        "Idempotency keys that one home shard remembers, 48 bytes each; beyond that the oldest is forgotten, and its message would be appended again.",
-    ),
-    option(
-        "limits.idempotency_window",
-        Kind::Duration {
-            min_ms: 1_000,
-            max_ms: 7 * DAY_S * 1_000,
-            step_ms: 1,
-            auto: false,
-        },
-        "5m",
-        "For how long it remembers them at most.",
-    ),
-    option(
-        "limits.producers_max",
-        count(1, 100_000_000),
-        "100000",
-        "Producers that one home shard remembers, each counted for every partition that it publishes to. One without a message in the log gives way to a new one; if all have some, the new one is refused.",
-    ),
-    option(
-        "limits.producer_window_max",
-        count(1, 1 << 20),
-        "4096",
-        "The newest messages of a producer of which a repetition is recognised. It should be no less than what a client has unanswered.",
-    ),
-    option(
-        "limits.producer_window_entries_max",
-        count(0, 1 << 30),
-        "1000000",
-        "Such messages of all producers of one home shard together, 20 to 80 bytes each; beyond that the producer that has been quiet for longest loses its oldest ones, down to its last: a repetition of them is refused with out_of_order.",
     ),
 ];
 
