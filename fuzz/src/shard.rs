@@ -8,7 +8,8 @@ use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
+    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey,
+    TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -156,7 +157,11 @@ pub fn shard(data: &[u8]) {
         now,
         is_open: [true; CONNECTIONS as usize],
     };
-    (0..CONNECTIONS).for_each(|index| shard.edge.accepted(key(index), std::net::IpAddr::from([127, 0, 0, 1])));
+    (0..CONNECTIONS).for_each(|index| {
+        shard
+            .edge
+            .accepted(key(index), std::net::IpAddr::from([127, 0, 0, 1]))
+    });
     while let [which, rest @ ..] = data {
         let index = u32::from(*which) % CONNECTIONS;
         let len = rest.len().min(1 + usize::from(*which) / 3 % PART_BYTES_MAX);
