@@ -3,9 +3,9 @@
 //! Place: asked by the doors of the I/O threads ([`crate::door`]) when a connection comes and when it has gone, never on a
 //! message's path. Locks are held for a look at one entry, and none within another.
 //!
-//! Invariants: an IPv4 address counts by itself, IPv6 by its first 64 bits and, with [`NETWORK_SHARE`] times as much, by its
+//! Invariants: an IPv4 address counts by itself, IPv6 by its first 64 bits and, with `NETWORK_SHARE` times as much, by its
 //! first 48: who has a whole network has no more of it. Entries that connections belong to are as many as these; of others at
-//! most [`IDLE_MAX`] in each part are kept for their rates, and the one that has been idle longest goes first.
+//! most `IDLE_MAX` in each part are kept for their rates, and the one that has been idle longest goes first.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
