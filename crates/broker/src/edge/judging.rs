@@ -361,6 +361,7 @@ impl Edge {
     }
 
     /// The sweep is at a connection with an entitlement. True if that has ended, and with it what the connection did.
+    #[inline(never)]
     pub(super) fn sweep_entitlement(&mut self, index: u32, at: u32) -> bool {
         if self.slots[index].is(flag::CLOSING) {
             return false;

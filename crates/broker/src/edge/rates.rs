@@ -71,7 +71,15 @@ impl Rates {
     }
 
     /// Buckets that are full again go.
+    #[inline]
     pub fn rest(&mut self, index: u32, now_ms: u64) {
+        if !self.buckets.is_empty() {
+            self.rest_one(index, now_ms);
+        }
+    }
+
+    #[cold]
+    fn rest_one(&mut self, index: u32, now_ms: u64) {
         if let Some(buckets) = self.buckets.get(&index) {
             let Buckets {
                 publish,
