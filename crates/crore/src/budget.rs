@@ -8,7 +8,7 @@
 /// docs/performance.md, "An idle connection, by component".
 pub mod connection {
     /// Slot and stamp.
-    pub const SLOT_BYTES: f64 = 52.1;
+    pub const SLOT_BYTES: f64 = 56.1;
     /// Subscription.
     pub const SUBSCRIPTION_BYTES: f64 = 40.0;
     /// Its topic at the edge.

@@ -187,13 +187,16 @@ impl Edge {
 
     fn sweep_one(&mut self, index: u32) {
         self.age_hello(index);
-        let entitlement = self.slots[index].entitlement;
-        if entitlement != NONE && self.sweep_entitlement(index, entitlement) {
-            return;
-        }
         self.rates.rest(index, self.now.monotonic_ms);
         let silent_s = self.now_s().saturating_sub(self.stamps[index]);
-        let slot = &self.slots[index];
+        let mut slot = &self.slots[index];
+        if slot.entitlement != NONE {
+            let entitlement = slot.entitlement;
+            if self.sweep_entitlement(index, entitlement) {
+                return;
+            }
+            slot = &self.slots[index];
+        }
         let limits = &self.settings.limits;
         let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
         match slot.protocol {

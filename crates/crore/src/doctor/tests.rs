@@ -105,10 +105,10 @@ fn a_small_container_for_what_it_can_hold() {
         limits net.core.somaxconn -> net.core.somaxconn=4096
         limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
         limits net.ipv4.tcp_migrate_req
-        Judged against 46,359 connections: what the memory has room for.
+        Judged against 46,317 connections: what the memory has room for.
         This machine can hold 4,032 connections now; the first wall is open files.
         After `crore doctor --apply`: 4,032; the first wall is then open files.
-        When everything above has been done: 46,359; the first wall is then memory.
+        When everything above has been done: 46,317; the first wall is then memory.
         ",
     );
 }
