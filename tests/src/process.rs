@@ -21,6 +21,7 @@ pub struct Process {
     lines: Receiver<String>,
     /// All lines so far, for the message of a failure.
     seen: Vec<String>,
+    patience: Duration,
 }
 
 /// What a program left that has ended.
@@ -67,7 +68,15 @@ impl Process {
             child,
             lines,
             seen: Vec::new(),
+            patience: PATIENCE,
         }
+    }
+
+    /// The same, waited for longer: what it does next may come late although all is well.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Process {
+        self.patience = patience;
+        self
     }
 
     /// The process identifier.
@@ -77,7 +86,7 @@ impl Process {
 
     /// The next line for which `pick` gives something. Panics when the program ends before, or the deadline.
     pub fn wait_for<T>(&mut self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             match self.next_line(deadline) {
                 Ok(line) => {

@@ -37,6 +37,8 @@ const INFLIGHT_MAX: &str = "128";
 
 /// How long what follows the last restart may take.
 const END: Duration = Duration::from_secs(90);
+/// Longest silence of a client that follows: after many kills in a row it comes back only when its longest delay, 30 s, is over.
+const FOLLOWER_PATIENCE: Duration = Duration::from_secs(50);
 
 /// Where acknowledged messages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,7 +310,7 @@ impl Follower {
     }
 
     fn start(command: &mut Command, beginning: &str) -> Follower {
-        let mut process = Process::start(command);
+        let mut process = Process::start(command).with_patience(FOLLOWER_PATIENCE);
         process.wait_for("a start", |line| line.contains(beginning).then_some(()));
         Follower(process)
     }
