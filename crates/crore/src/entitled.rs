@@ -4,7 +4,7 @@
 //! was expected, and shows nothing of a key.
 
 use crate::configuration::fault::{Fault, Faults, Origin};
-use crate::configuration::relations_entitlement::takes_tokens;
+use crate::configuration::relations::entitlement::takes_tokens;
 use crate::configuration::value::Value;
 use crate::configuration::{Configuration, Entry};
 use crate::logging::{Level, Log};

@@ -1,8 +1,8 @@
 //! Texts made from the declarations: the file `crore.toml`, the reference page, help, and what is in force.
 
 use super::fault::Origin;
+use super::options::entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
-use super::options_entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::value::Value;
 use super::{Configuration, Entry};
 use std::fmt::Write;
@@ -40,7 +40,7 @@ pub fn default_file() -> String {
     for spec in RULE_OPTIONS {
         write_option(&mut text, spec.key, spec);
     }
-    for (name, sentence, specs) in options_entitlement::TABLES {
+    for (name, sentence, specs) in entitlement::TABLES {
         let _ = write!(text, "\n# {sentence}\n# [[{name}]]\n");
         for spec in *specs {
             write_option(&mut text, spec.key, spec);
@@ -75,8 +75,8 @@ const TABLES: [(&str, &str, &[OptionSpec]); 4] = [
         "What holds for the topics of a filter; the most specific filter wins.",
         RULE_OPTIONS,
     ),
-    options_entitlement::TABLES[0],
-    options_entitlement::TABLES[1],
+    entitlement::TABLES[0],
+    entitlement::TABLES[1],
 ];
 
 fn options_of(section: &str) -> impl Iterator<Item = &'static OptionSpec> {
@@ -245,7 +245,7 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
         None if name == "key_file" => _ = writeln!(text, "# {name} = \"/etc/crore/key.pem\""),
         None if name == "filter" => _ = writeln!(text, "# {name} = \"prices/#\""),
         None => {
-            let example = options_entitlement::example(name).unwrap_or("memory");
+            let example = entitlement::example(name).unwrap_or("memory");
             _ = writeln!(text, "# {name} = \"{example}\"");
         }
     }

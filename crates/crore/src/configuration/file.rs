@@ -1,8 +1,8 @@
 //! `crore.toml`: from text to values with their lines. Every fault is collected; none hides another.
 
 use super::fault::{Fault, Origin, nearest};
+use super::options::entitlement::{API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
-use super::options_entitlement::{API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::value::Raw;
 use super::{Configuration, Entry};
 use std::path::PathBuf;

@@ -12,9 +12,7 @@ pub mod fault;
 mod file;
 mod moment;
 pub mod options;
-pub mod options_entitlement;
-mod relations;
-pub mod relations_entitlement;
+pub mod relations;
 pub mod value;
 mod variables;
 

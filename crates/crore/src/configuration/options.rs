@@ -3,13 +3,14 @@
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
+pub mod entitlement;
 mod limits;
 mod tables;
 
 pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
 
-use super::options_entitlement::{self, ENTITLEMENT_OPTIONS};
 use super::value::{Kind, Value};
+use entitlement::ENTITLEMENT_OPTIONS;
 use limits::LIMIT_OPTIONS;
 
 /// One option.
@@ -106,7 +107,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "limits",
         "Bounds of a node, and of each of its shards, sessions and messages.",
     ),
-    options_entitlement::SECTION,
+    entitlement::SECTION,
 ];
 
 const fn option(
@@ -530,13 +531,13 @@ mod tests {
             assert!(
                 has_default
                     || needs_none.contains(&spec.key)
-                    || options_entitlement::WITHOUT_DEFAULT.contains(&spec.key),
+                    || entitlement::WITHOUT_DEFAULT.contains(&spec.key),
                 "{}",
                 spec.key
             );
             keys.push(spec.key);
         }
-        let of_tables = options_entitlement::TABLES.iter().flat_map(|table| table.2);
+        let of_tables = entitlement::TABLES.iter().flat_map(|table| table.2);
         let listed = OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS);
         for spec in listed.chain(of_tables) {
             spec.default_value();

@@ -1,7 +1,9 @@
 //! Relations between options: bounds asserted against each other, and what one option needs of another.
 
+pub mod entitlement;
+
+use super::Configuration;
 use super::fault::{Fault, Origin};
-use super::{Configuration, relations_entitlement};
 use std::collections::HashMap;
 
 /// What a frame or record may need beside its payload: topic, content type, tags, numbers.
@@ -64,7 +66,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_proxies(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
-    relations_entitlement::check(configuration, faults);
+    entitlement::check(configuration, faults);
 }
 
 fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
@@ -109,7 +111,7 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
             expected: "at least one address, or TLS (tls.certificate_file)".into(),
         });
     }
-    if configuration.is_on("listen.open") || relations_entitlement::takes_tokens(configuration) {
+    if configuration.is_on("listen.open") || entitlement::takes_tokens(configuration) {
         return;
     }
     for key in ["listen.clients", "tls.listen"] {

@@ -1,7 +1,7 @@
 //! Options of who may do what: the section `[entitlement]`, and the tables `[[token_key]]` and `[[api_key]]`.
 
-use super::options::{Apply, OptionSpec};
-use super::value::Kind;
+use super::{DAY_S, OptionSpec, count, live, option, seconds};
+use crate::configuration::value::Kind;
 
 /// The section, with its sentence.
 pub const SECTION: (&str, &str) = (
@@ -11,45 +11,6 @@ pub const SECTION: (&str, &str) = (
 
 /// Longest path of a file.
 const PATH: Kind = Kind::Text { bytes_max: 4_096 };
-
-const fn option(
-    key: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionSpec {
-    OptionSpec {
-        key,
-        kind,
-        default,
-        apply: Apply::Restart,
-        help,
-    }
-}
-
-/// An option that a reload changes.
-const fn live(
-    key: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionSpec {
-    OptionSpec {
-        apply: Apply::Reload,
-        ..option(key, kind, default, help)
-    }
-}
-
-const fn seconds(min: u64, max: u64) -> Kind {
-    Kind::Duration {
-        min_ms: min * 1_000,
-        max_ms: max * 1_000,
-        step_ms: 1_000,
-        auto: false,
-    }
-}
-
-const DAY_S: u64 = 86_400;
 
 /// Options that stand once.
 pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
@@ -127,11 +88,7 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "entitlement.verified_max",
-        Kind::Count {
-            min: 0,
-            max: 100_000_000,
-            auto: false,
-        },
+        count(0, 100_000_000),
         "1000000",
         "Tokens that are known to be signed well, so that clients that come back cost no signature; about 50 bytes each.",
     ),
