@@ -8,6 +8,7 @@ use super::no_store;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use entitlement::TokenJudge;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -62,20 +63,33 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
         _ => Err(Box::new(problem(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "the body must be application/json",
+            "Content-Type: application/json is needed, also without a body",
         ))),
     }
 }
 
 /// An error's answer.
 pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
-    let body = serde_json::json!({
+    problem_with(status, code, detail, &[])
+}
+
+/// An error's answer with further members.
+pub fn problem_with(
+    status: StatusCode,
+    code: &str,
+    detail: &str,
+    members: &[(&str, Value)],
+) -> Response {
+    let mut body = serde_json::json!({
         "type": "about:blank",
         "title": status.canonical_reason().unwrap_or_default(),
         "status": status.as_u16(),
         "detail": detail,
         "code": code,
     });
+    for (name, value) in members {
+        body[*name] = value.clone();
+    }
     let headers = no_store("application/problem+json");
     (status, headers, format!("{body}\n")).into_response()
 }
@@ -139,6 +153,29 @@ mod tests {
             Some(format!("Bearer {}x", *secret)),
         ] {
             assert_eq!(check(false, Some(judge(&secret, true)), shown), refused);
+        }
+    }
+
+    #[test]
+    fn bodies_are_json_by_their_media_type() {
+        let status = |media_type: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(media_type) = media_type {
+                headers.insert(header::CONTENT_TYPE, media_type.parse().unwrap());
+            }
+            check_json(&headers).err().map(|answer| answer.status())
+        };
+        for good in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert_eq!(status(Some(good)), None, "{good}");
+        }
+        for bad in [
+            None,
+            Some("text/plain"),
+            Some("application/jsonp"),
+            Some("application/x-www-form-urlencoded"),
+        ] {
+            let refused = Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            assert_eq!(status(bad), refused, "{bad:?}");
         }
     }
 }

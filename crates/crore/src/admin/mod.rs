@@ -1,16 +1,16 @@
-//! The operators' port: health, metrics, the live page and what operators may do ([`api`]), on one thread with a tokio of its
-//! own, far from messages.
+//! The operators' port: health, metrics, the live page and what operators may do ([`reload`], [`revocations`]), on one thread with
+//! a tokio of its own, far from messages.
 //!
 //! Invariants: everything but `/api` only reads (`authority` says who may do more). Bound on loopback, it answers only requests that name
 //! this machine, so that no web page can reach it by a name of its own that resolves to loopback.
 
-mod api;
 mod authority;
 mod door_metrics;
 mod entitlement_metrics;
 mod exposition;
 pub mod metrics;
 mod page;
+mod reload;
 pub mod revocations;
 mod tls_metrics;
 
@@ -19,10 +19,10 @@ use crate::reload::Reloaded;
 use authority::Authority;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use revocations::Revoking;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -113,9 +113,12 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             .as_ref()
             .map(|revoking| Arc::clone(&revoking.judge)),
     };
-    let revocations = revocations::routes(authority, shared.operated.revoking.clone());
-    let operated = Arc::clone(&shared);
-    let reload = move |headers: HeaderMap| api::reload(operated, address, headers);
+    let operators = Router::new()
+        .merge(reload::routes(authority.clone(), Arc::clone(&shared)))
+        .merge(revocations::routes(
+            authority,
+            shared.operated.revoking.clone(),
+        ));
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -126,9 +129,8 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
-        .route("/api/v1/reload", post(reload))
         .with_state(shared)
-        .merge(revocations);
+        .merge(operators);
     if address.ip().is_loopback() {
         router.layer(middleware::from_fn(refuse_foreign_host))
     } else {
@@ -167,7 +169,7 @@ async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
         "uptime_s": shared.started.elapsed().as_secs(),
         "clients": about.clients.iter().map(SocketAddr::to_string).collect::<Vec<_>>(),
     });
-    (code, no_store("application/json"), format!("{body}\n")).into_response()
+    answer(code, &body)
 }
 
 async fn metrics_text(State(shared): State<Arc<Shared>>) -> Response {
@@ -183,6 +185,10 @@ async fn openapi() -> Response {
 
 fn plain(code: StatusCode, text: String) -> Response {
     (code, no_store("text/plain; charset=utf-8"), text).into_response()
+}
+
+fn answer(code: StatusCode, body: &serde_json::Value) -> Response {
+    (code, no_store("application/json"), format!("{body}\n")).into_response()
 }
 
 fn no_store(media_type: &'static str) -> [(header::HeaderName, &'static str); 3] {

@@ -1,7 +1,7 @@
 //! `/api/v1/revocations`: what was revoked, to look at, to add to, to take back.
 
+use super::answer;
 use super::authority::{Authority, check_json, now_s, problem};
-use super::no_store;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -216,11 +216,6 @@ fn refused(error: &RevokeError) -> Response {
         RevokeError::File(_) => (StatusCode::INTERNAL_SERVER_ERROR, "not_kept"),
     };
     problem(status, code, &error.to_string())
-}
-
-fn answer(status: StatusCode, body: &Value) -> Response {
-    let headers = no_store("application/json");
-    (status, headers, format!("{body}\n")).into_response()
 }
 
 #[cfg(test)]

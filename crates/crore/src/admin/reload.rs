@@ -1,0 +1,77 @@
+//! `POST /api/v1/reload`: the configuration is read again, and the answer says what came of it.
+//!
+//! Invariants: who may ask, and how, `authority` says. A fault changes nothing, and the answer names all of them.
+
+use super::authority::{Authority, check_json, problem_with};
+use super::{Shared as Port, answer};
+use crate::configuration::fault::{Fault, Faults};
+use crate::reload::Reloaded;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::post;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[derive(Clone)]
+struct Shared {
+    authority: Authority,
+    port: Arc<Port>,
+}
+
+/// The route.
+pub(super) fn routes(authority: Authority, port: Arc<Port>) -> Router {
+    Router::new()
+        .route("/api/v1/reload", post(reload))
+        .with_state(Shared { authority, port })
+}
+
+async fn reload(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    let allowed = shared.authority.check(&headers);
+    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
+        return *refused;
+    }
+    match (shared.port.operated.reload)() {
+        Ok(reloaded) => answer(StatusCode::OK, &described(&reloaded)),
+        Err(faults) => problem_with(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "configuration_faults",
+            "the configuration has faults; nothing has changed",
+            &[("faults", listed(&faults))],
+        ),
+    }
+}
+
+fn described(reloaded: &Reloaded) -> Value {
+    let changes: Vec<Value> = reloaded
+        .changes
+        .iter()
+        .map(|change| {
+            json!({
+                "key": change.key,
+                "old": change.old,
+                "new": change.new,
+                "applied": if change.is_in_force { "now" } else { "restart" },
+            })
+        })
+        .collect();
+    let needs_restart: Vec<&str> = reloaded.waiting().map(|change| &*change.key).collect();
+    json!({
+        "changes": changes,
+        "needs_restart": needs_restart,
+        "certificate_read": reloaded.certificate,
+    })
+}
+
+fn listed(faults: &Faults) -> Value {
+    let described = |fault: &Fault| {
+        json!({
+            "origin": fault.origin.to_string(),
+            "key": fault.key,
+            "problem": fault.problem,
+            "expected": fault.expected,
+        })
+    };
+    faults.0.iter().map(described).collect()
+}
