@@ -267,6 +267,37 @@ fn revoked() {
     );
 }
 
+/// When keys or revocations have changed, whoever shows a credential is asked about anew, though others are there with it: its
+/// key may be gone.
+#[test]
+fn what_has_been_shown_is_judged_anew() {
+    check_with(
+        with_tokens,
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all.j:7
+            a: welcome ping 60s
+        revoke 8
+        b: connect ws
+            b: 101 crore.v1
+        b: hello token anna.all.j:7
+            b: welcome ping 60s
+        c: connect ws
+            c: 101 crore.v1
+        c: hello token anna.all.j:7
+            c: welcome ping 60s
+        count questions entitlements
+            questions 2 entitlements 2
+        a: reset
+        b: reset
+        c: reset
+        count entitlements
+            entitlements 0
+        ",
+    );
+}
+
 /// A token that is revoked while its renewal is judged does not come back by it.
 #[test]
 fn revoked_while_a_verdict_is_on_its_way() {

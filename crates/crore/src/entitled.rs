@@ -183,11 +183,15 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     notices
 }
 
-/// Writes what a judge has to say to the log, on a thread of its own, until the judge is gone.
+/// Writes what a judge has to say to the log, on a thread of its own, until the judge is gone. `changed` is called when other keys have come.
 ///
 /// # Errors
 /// There is no thread to be had.
-pub fn watch(notices: Receiver<Notice>, log: Log) -> std::io::Result<()> {
+pub fn watch(
+    notices: Receiver<Notice>,
+    changed: Arc<dyn Fn() + Send + Sync>,
+    log: Log,
+) -> std::io::Result<()> {
     let tell = move |notice| match notice {
         Notice::Refused { reason, count } => log.write(
             Level::Warn,
@@ -202,14 +206,14 @@ pub fn watch(notices: Receiver<Notice>, log: Log) -> std::io::Result<()> {
         Notice::KeysChanged {
             count,
             skipped_count,
-        } => log.write(
-            Level::Info,
-            "A key set was fetched.",
-            &[
-                ("keys", &count.to_string()),
+        } => {
+            changed();
+            let fields = [
+                ("keys", &*count.to_string()),
                 ("not_taken", &skipped_count.to_string()),
-            ],
-        ),
+            ];
+            log.write(Level::Info, "A key set was fetched.", &fields);
+        }
     };
     std::thread::Builder::new()
         .name("crore-refusals".into())

@@ -466,7 +466,8 @@ impl Node {
         total
     }
 
-    /// Tells all edges that something was revoked: who shows or has shown such a token does not go on.
+    /// Tells all edges that something was revoked, or that keys have changed: who shows or has shown a token that was revoked does
+    /// not go on, and whoever shows one from now on is judged anew.
     pub fn revocations_changed(&self) {
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Revoked));

@@ -2,7 +2,7 @@
 //!
 //! Place on the path: step 3, beside the sessions, which ask [`Entitlements::permits`]. Signatures are never looked at here
 //! (see `crate::entitlement`). Invariants: an entry lives as long as somebody holds it, by [`Entitlements::hold`]; equal
-//! terms are kept once; a credential is found by its digest only while nothing of it has been revoked; a connection with a
+//! terms are kept once; a credential is found by its digest only until keys or revocations have changed; a connection with a
 //! token of its own costs an entry, its place in the table and its subject, and no timer.
 
 use crate::entitlement::{Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms};
@@ -232,6 +232,11 @@ impl Entitlements {
             && entry.expires_s == other.expires_s
             && self.subject(at) == &*other.subject
             && *self.terms(at) == *other.terms
+    }
+
+    /// Whoever shows any credential from now on is judged anew. Who has come before keeps what it was told.
+    pub fn unlist_all(&mut self) {
+        self.by_digest = HashTable::new();
     }
 
     /// The next who shows the credential is judged anew.

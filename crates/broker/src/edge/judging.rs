@@ -289,13 +289,14 @@ impl Edge {
         self.judging.unlooked.push(key);
     }
 
-    /// Something has been revoked, or is not any more: all entitlements are looked at again, in the calls of
-    /// [`Edge::recheck`] that follow.
+    /// Something has been revoked, or is not any more, or keys have changed: all entitlements are looked at again, in the calls of
+    /// [`Edge::recheck`] that follow, and whoever shows a credential from now on is judged anew.
     pub fn revocations_changed(&mut self) {
         let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
         self.judging.unsure_until_ms = self.now.monotonic_ms + timeout_ms;
         if self.judging.entitlements.len() > 0 {
             self.judging.recheck_at = Some(0);
+            self.judging.entitlements.unlist_all();
         }
     }
 

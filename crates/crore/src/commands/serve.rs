@@ -68,7 +68,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut serving = start(&configuration, &operator_addresses)?;
     give_up_low_ports().context("the right to bind low ports cannot be given up")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
-        entitled::watch(notices, log).context("no thread to tell of refusals")?;
+        let changed = serving.keys_changed();
+        entitled::watch(notices, changed, log).context("no thread to tell of refusals")?;
     }
 
     for address in &serving.addresses {
@@ -139,16 +140,20 @@ impl Serving {
 
     fn revoking(&self) -> Option<Revoking> {
         let entitled = self.entitled.as_ref()?;
-        let node = Arc::clone(&self.node);
-        let changed = move || {
-            if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
-                node.revocations_changed();
-            }
-        };
         Some(Revoking {
             judge: Arc::clone(&entitled.judge),
             data_dir: entitled.data_dir.clone(),
-            changed: Arc::new(changed),
+            changed: self.keys_changed(),
+        })
+    }
+
+    /// To be called when keys or revocations have changed: whoever shows a credential is judged anew.
+    fn keys_changed(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let node = Arc::clone(&self.node);
+        Arc::new(move || {
+            if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
+                node.revocations_changed();
+            }
         })
     }
 
