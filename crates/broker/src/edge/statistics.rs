@@ -112,6 +112,8 @@ pub struct TurnedAway {
     pub ping_floods: u64,
     /// Connections closed because too much of what they sent was refused.
     pub error_floods: u64,
+    /// Subscriptions refused because their session, or its token, has as many as it may.
+    pub subscriptions_too_many: u64,
     /// Filters refused because their session holds as many as it may.
     pub filters_too_many: u64,
     /// Requests of trusted proxies that did not say whose they are.
@@ -132,6 +134,7 @@ impl std::ops::AddAssign for TurnedAway {
         self.requests_too_fast += other.requests_too_fast;
         self.ping_floods += other.ping_floods;
         self.error_floods += other.error_floods;
+        self.subscriptions_too_many += other.subscriptions_too_many;
         self.filters_too_many += other.filters_too_many;
         self.clients_unknown += other.clients_unknown;
         self.clients_refused += other.clients_refused;

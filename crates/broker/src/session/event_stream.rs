@@ -112,6 +112,7 @@ impl Edge {
         }
         let subscriptions_max = self.subscriptions_max(index);
         if topics.len() > subscriptions_max as usize {
+            self.statistics.turned_away.subscriptions_too_many += 1;
             let detail = format!("at most {subscriptions_max} subscriptions");
             return Err(Fault::new(ErrorCode::TooManySubscriptions, detail));
         }

@@ -157,6 +157,7 @@ impl Edge {
             }
         };
         if self.slots[index].subscriptions_count >= limit {
+            self.statistics.turned_away.subscriptions_too_many += 1;
             let frame = ErrorFrame {
                 limit: Some(u64::from(limit)),
                 ..ErrorFrame::new(reference, ErrorCode::TooManySubscriptions)

@@ -21,11 +21,12 @@ pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &T
     );
     exposition.counters(
         "crore_limit_refusals_total",
-        "What connections were refused because they were too fast or had too much: publications, HTTP requests, filters, sessions of a user, clients behind proxies.",
+        "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, sessions of a user, clients behind proxies.",
         "limit",
         &[
             ("publish_rate", turned_away.publishes_too_fast),
             ("requests_rate", turned_away.requests_too_fast),
+            ("subscriptions_per_session", turned_away.subscriptions_too_many),
             ("filters_per_session", turned_away.filters_too_many),
             ("clients_of_proxies", turned_away.clients_refused),
         ],
