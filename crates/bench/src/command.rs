@@ -24,6 +24,7 @@ use crate::report::{Outputs, Reporter};
 use crate::run::compare::ReportCommand;
 use crate::run::{self, RunCommand};
 use crate::source::Sources;
+use crate::tokens::Tokens;
 use crate::units::{parse_duration, parse_rate, parse_size};
 
 /// How often the loop looks for an end.
@@ -75,6 +76,9 @@ pub struct CommonArguments {
     /// Speak TLS 1.2 and nothing newer
     #[arg(long)]
     pub tls12: bool,
+    /// A file with a token on each line, for a node that asks for them; clients show them in turn
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Source addresses, as patterns: '127.0.{1..20}.1'; their ports are chosen explicitly
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub local_addresses: Vec<String>,
@@ -463,6 +467,9 @@ fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
         resume: arguments.tls_resume,
         tls12_only: arguments.tls12,
     };
+    if let Some(file) = &arguments.token_file {
+        common.tokens = Tokens::read(file)?;
+    }
     common.threads = arguments.threads;
     common.warm_up = arguments.warm_up;
     common

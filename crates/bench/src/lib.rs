@@ -19,6 +19,7 @@ pub mod run;
 pub mod source;
 pub mod spans;
 pub mod statistics;
+pub mod tokens;
 pub mod units;
 pub mod verify;
 

@@ -264,6 +264,15 @@ fn what_is_permitted_is_said_and_what_is_wrong_too() {
             "{output}"
         );
     }
+    let many = make(&["--count", "3", "--audience", "crore", "--jti", "random"]);
+    let tokens: Vec<&str> = many.lines().collect();
+    assert_eq!(tokens.len(), 3);
+    for (token, number) in tokens.iter().zip(1..) {
+        let (code, output, _) = check(token, &[]);
+        assert_eq!(code, 0, "{output}");
+        let subject = format!("subject        anna-{number}\n");
+        assert!(output.contains(&subject), "{output}");
+    }
     let (code, _, errors) = run(
         &["token", "gen", "--secret-file", &secret, "--all", "a#"],
         "",

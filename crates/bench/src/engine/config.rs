@@ -13,6 +13,7 @@ use anyhow::bail;
 use super::{Load, Order, Route, Topics, Window};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
+use crate::tokens::Tokens;
 
 /// How subscribers receive.
 #[derive(
@@ -50,6 +51,8 @@ pub struct Common {
     pub threads: u64,
     /// Whom to believe, and whether to come back with tickets, where an address has TLS.
     pub tls: tls::ClientSettings,
+    /// What clients show to a node that asks for tokens.
+    pub tokens: Tokens,
     /// Latencies of this first span are not recorded.
     pub warm_up: Duration,
     /// While it is set workers never sleep, so that nobody pays for waking them.
@@ -85,6 +88,7 @@ impl Common {
             connect_rate: 0.0,
             threads: 0,
             tls: tls::ClientSettings::default(),
+            tokens: Tokens::default(),
             warm_up: Duration::ZERO,
             busy_poll: Arc::default(),
             seed: seed_from_entropy(),

@@ -52,6 +52,7 @@ use crate::pacing::Pace;
 use crate::payload::{Clock, HEADER_BYTES, seed_from_entropy};
 use crate::source::Sources;
 use crate::statistics::Sample;
+use crate::tokens::Shown;
 use absences::Absences;
 use auditing::{AuditShare, SharedLedger};
 use left::Estate;
@@ -133,8 +134,7 @@ impl Subscribers {
                 Beginning::Last(count) => Start::Last(count),
                 Beginning::Since(epoch, offset) => Start::Since(Position { epoch, offset }),
             },
-            worker,
-            workers: plan.threads,
+            shown: shown(common, worker, plan.threads),
             clients,
             sample_every,
             window: run.window.clone(),
@@ -148,7 +148,11 @@ impl Subscribers {
         };
         match config.transport {
             Transport::Ws => launch(common, &run, |worker, clients| {
-                let sockets = sockets(native::SUBPROTOCOLS, worker, config.is_compressed);
+                let sockets = sockets(
+                    native::SUBPROTOCOLS,
+                    shown(common, worker, plan.threads),
+                    config.is_compressed,
+                );
                 native::NativeSubscribers::new(sockets, share(worker, clients))
             }),
             transport => launch(common, &run, |worker, clients| {
@@ -190,7 +194,7 @@ impl Publishers {
         config.load.window = run.window.clone();
         let load = Arc::new(config.load);
         launch(common, &run, |worker, clients| {
-            let sockets = sockets(native::SUBPROTOCOLS, worker, false);
+            let sockets = sockets(native::SUBPROTOCOLS, shown(common, worker, workers), false);
             let estate = run.estate.clone();
             publishers::Publishers::new(sockets, load.clone(), worker, workers, clients, estate)
         })
@@ -214,9 +218,10 @@ impl Echoes {
         let every_ns = config.every.as_nanos() as u64;
         let publisher = common.seed as u32;
         let clients = config.clients.min(plan.clients);
+        let workers = plan.threads;
         let run = Run::new(common, plan, clients);
         launch(common, &run, |worker, _| {
-            let sockets = sockets(&[], worker, false);
+            let sockets = sockets(&[], shown(common, worker, workers), false);
             let size = config.size.max(HEADER_BYTES);
             echoes::Echoes::new(sockets, every_ns, size, publisher, run.window.clone())
         })
@@ -530,8 +535,18 @@ fn launch<P: Protocol>(
     Ok(handle)
 }
 
-fn sockets(subprotocols: &'static [&'static str], worker: u64, deflate: bool) -> Sockets {
-    Sockets::new(subprotocols, seed_from_entropy() ^ worker, deflate)
+fn sockets(subprotocols: &'static [&'static str], shown: Shown, deflate: bool) -> Sockets {
+    let seed = seed_from_entropy() ^ shown.worker;
+    Sockets::new(subprotocols, shown, seed, deflate)
+}
+
+/// What the clients of a worker show.
+fn shown(common: &Common, worker: u64, workers: u64) -> Shown {
+    Shown {
+        tokens: common.tokens.clone(),
+        worker,
+        workers,
+    }
 }
 
 /// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i modulo workers.

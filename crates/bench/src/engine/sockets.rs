@@ -12,6 +12,7 @@ use wire::websocket::handshake::ClientHandshake;
 use wire::websocket::{Assembler, CloseCode, Event, Inflater, Kind, Opcode, Role, frame};
 
 use super::route::Route;
+use crate::tokens::Shown;
 
 /// The longest message taken, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -30,6 +31,7 @@ pub(super) struct Sockets {
     states: Vec<State>,
     assembly: HashMap<u32, Vec<u8>>,
     subprotocols: &'static [&'static str],
+    shown: Shown,
     seed: u64,
     /// Offers compressed messages.
     deflate: bool,
@@ -49,11 +51,17 @@ pub(super) enum Incoming<'a> {
 }
 
 impl Sockets {
-    pub(super) fn new(subprotocols: &'static [&'static str], seed: u64, deflate: bool) -> Sockets {
+    pub(super) fn new(
+        subprotocols: &'static [&'static str],
+        shown: Shown,
+        seed: u64,
+        deflate: bool,
+    ) -> Sockets {
         Sockets {
             states: Vec::new(),
             assembly: HashMap::new(),
             subprotocols,
+            shown,
             seed,
             deflate,
             inflater: Inflater::new(),
@@ -66,7 +74,12 @@ impl Sockets {
             self.states.resize(place as usize + 1, State::default());
         }
         self.states[place as usize] = State::default();
+        let authorization = self.shown.authorization(place);
+        let field = authorization
+            .as_deref()
+            .map(|value| ("Authorization", value));
         ClientHandshake {
+            headers: field.as_slice(),
             host: &route.host,
             target: &route.target,
             ..self.handshake(place)

@@ -50,6 +50,7 @@ impl StreamSubscribers {
     /// Writes the next request of a client, from its cursor on.
     fn request(&mut self, place: u32, turn: &mut Turn<'_>) {
         let host = &turn.route.host;
+        let authorization = self.subscriptions.authorization(place);
         let out = turn.to(place);
         let per_client = self.subscriptions.per_client();
         let cursor = |number| {
@@ -67,7 +68,11 @@ impl StreamSubscribers {
                 None if self.subscriptions.is_from_first() => target.push_str("&since=0:0"),
                 None => {}
             }
-            return RequestWriter::new(out, "GET", &target, host).finish();
+            let mut writer = RequestWriter::new(out, "GET", &target, host);
+            if let Some(value) = &authorization {
+                writer = writer.header("Authorization", value);
+            }
+            return writer.finish();
         }
         let mut target = "/events".to_owned();
         let mut cursors = Vec::new();
@@ -84,6 +89,9 @@ impl StreamSubscribers {
         }
         let mut writer =
             RequestWriter::new(out, "GET", &target, host).header("Accept", "text/event-stream");
+        if let Some(value) = &authorization {
+            writer = writer.header("Authorization", value);
+        }
         if cursors.len() == per_client as usize {
             writer = writer.header("Last-Event-ID", &cursors.join(","));
         }

@@ -18,6 +18,7 @@ use crate::choice::Choice;
 use crate::pattern::Pattern;
 use crate::payload::{Clock, Header, topic_hash};
 use crate::statistics::Sample;
+use crate::tokens::Shown;
 use crate::verify::{EPOCHS_MAX, Faults, Stream};
 
 /// The start with the oldest message that is held: no history has so many.
@@ -73,8 +74,8 @@ pub(super) struct Share {
     pub(super) topics: Arc<Topics>,
     /// Where a stream without a cursor begins.
     pub(super) start: Start<'static>,
-    pub(super) worker: u64,
-    pub(super) workers: u64,
+    /// The worker, and what its clients show.
+    pub(super) shown: Shown,
     /// Clients of this worker.
     pub(super) clients: u32,
     /// Every so many clients one is sampled; 0 for none.
@@ -92,7 +93,7 @@ pub(super) struct Share {
 impl Share {
     /// The client of a place, numbered over all workers.
     fn client(&self, place: u32) -> u64 {
-        u64::from(place) * self.workers + self.worker
+        u64::from(place) * self.shown.workers + self.shown.worker
     }
 
     /// The name of a client's topic.
@@ -130,6 +131,11 @@ impl Subscriptions {
 
     pub(super) fn ping_interval_s(&self) -> u32 {
         self.share.ping_interval_s
+    }
+
+    /// What a client shows in `Authorization`.
+    pub(super) fn authorization(&self, place: u32) -> Option<String> {
+        self.share.shown.authorization(place)
     }
 
     /// The name of a client's topic.

@@ -16,7 +16,7 @@ use entitlement::refusal::Refusal;
 use entitlement::revocation_file;
 use serde_json::{Map, Value, json};
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,7 +30,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make a token and print it.
+    /// Make a token, or many, and print them.
     Gen(Box<Generate>),
     /// Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1).
     Check(Box<Check>),
@@ -57,6 +57,9 @@ struct Generate {
     /// Who the token is for (`sub`).
     #[arg(long, value_name = "NAME")]
     sub: Option<String>,
+    /// So many tokens, one on each line, each for a name of its own: that of --sub, a hyphen, and a number from 1 on.
+    #[arg(long, value_name = "N", requires = "sub", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    count: Option<u32>,
     /// How long it holds: `90s`, `15m`, `1h`, `7d`; `never` leaves `exp` out.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
     expires: Lifetime,
@@ -146,7 +149,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 
 fn generate(arguments: &Generate) -> Result<(), Ending> {
     let signing = signing_key(arguments)?;
-    let claims = claims(arguments, now_s())?;
+    let now_s = now_s();
+    let mut output = BufWriter::new(std::io::stdout().lock());
+    let Some(count) = arguments.count else {
+        let token = token(arguments, &signing, arguments.sub.clone(), now_s)?;
+        writeln!(output, "{token}")?;
+        return Ok(output.flush()?);
+    };
+    let name = arguments.sub.as_deref().unwrap_or_default();
+    for number in 1..=count {
+        let token = token(arguments, &signing, Some(format!("{name}-{number}")), now_s)?;
+        writeln!(output, "{token}")?;
+    }
+    Ok(output.flush()?)
+}
+
+/// One token, for this subject.
+fn token(
+    arguments: &Generate,
+    signing: &SigningKey,
+    subject: Option<String>,
+    now_s: u64,
+) -> Result<String, Ending> {
+    let claims = claims(arguments, subject, now_s)?;
     let token = signing
         .token(arguments.kid.as_deref(), &claims)
         .map_err(|problem| anyhow!(problem))?;
@@ -157,8 +182,7 @@ fn generate(arguments: &Generate) -> Result<(), Ending> {
         )
         .into());
     }
-    writeln!(std::io::stdout(), "{token}")?;
-    Ok(())
+    Ok(token)
 }
 
 fn signing_key(arguments: &Generate) -> anyhow::Result<SigningKey> {
@@ -173,7 +197,7 @@ fn signing_key(arguments: &Generate) -> anyhow::Result<SigningKey> {
     SigningKey::of_pem(arguments.algorithm, &pem).map_err(of_file)
 }
 
-fn claims(arguments: &Generate, now_s: u64) -> Result<Value, Ending> {
+fn claims(arguments: &Generate, subject: Option<String>, now_s: u64) -> Result<Value, Ending> {
     let mut claims = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -181,7 +205,7 @@ fn claims(arguments: &Generate, now_s: u64) -> Result<Value, Ending> {
         }
     };
     put("iss", arguments.issuer.clone().map(Value::from));
-    put("sub", arguments.sub.clone().map(Value::from));
+    put("sub", subject.map(Value::from));
     put(
         "aud",
         match arguments.audience.as_slice() {
