@@ -11,14 +11,18 @@ pub mod answers;
 pub mod bench;
 pub mod curl;
 pub mod event_stream;
+pub mod key_set;
+pub mod memory_group;
 pub mod metrics;
 pub mod native;
 pub mod network;
 pub mod process;
 pub mod proxy;
 pub mod raw;
+pub mod served;
 pub mod server;
 pub mod small_disk;
+pub mod tokens;
 pub mod tools;
 
 use std::time::Duration;

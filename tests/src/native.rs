@@ -57,6 +57,15 @@ pub enum Frame {
         /// As the protocol numbers it.
         reason: u64,
     },
+    /// Messages that were left out on purpose.
+    Skipped {
+        /// The client's number.
+        subscription: u64,
+        /// How many offsets are passed over.
+        count: u64,
+        /// As the protocol numbers it.
+        reason: u64,
+    },
     /// Something is refused.
     Error {
         /// 0 the connection, 1 a request, 2 a subscription.
@@ -72,6 +81,26 @@ pub enum Frame {
     GoAway(Option<Vec<u8>>),
     /// The ticket that was asked for.
     Ticket(Vec<u8>),
+    /// A subscription is over.
+    Unsubscribed {
+        /// The client's number.
+        subscription: u64,
+        /// Why.
+        code: u64,
+    },
+    /// A publication is in its log.
+    Published(u64),
+    /// A page of history: the request, and the payloads as text.
+    History(u64, Vec<String>),
+    /// Another token holds.
+    Renewed {
+        /// The request.
+        request: u64,
+        /// Milliseconds since 1970; 0: never.
+        expires_ms: u64,
+    },
+    /// The token ends at this moment, in milliseconds since 1970.
+    TokenExpires(u64),
     /// The connection is closed with this code.
     Closed(u16),
 }
@@ -87,6 +116,19 @@ pub struct Item<'a> {
     pub fail_on_gap: bool,
 }
 
+/// What a connection begins with.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Opening<'a> {
+    /// Behind the path, with its question mark.
+    pub query: &'a str,
+    /// Further fields of the request, each with its line's end.
+    pub fields: &'a str,
+    /// HELLO's token.
+    pub token: Option<&'a str>,
+    /// HELLO's ticket, with newer cursors.
+    pub ticket: Option<(&'a [u8], &'a [NewerCursor])>,
+}
+
 /// A cursor that is newer than the ticket's: subscription, partition of a filter, epoch, offset.
 pub type NewerCursor = (u64, Option<u64>, u64, u64);
 
@@ -96,30 +138,63 @@ const CLOSE: u8 = 8;
 impl Native {
     /// Connects, and says HELLO with a ticket or without; answers WELCOME's frame.
     pub fn connect(address: &str, ticket: Option<(&[u8], &[NewerCursor])>) -> (Native, Frame) {
-        let mut native = Native {
-            raw: Raw::web_socket(address, "/crore", "crore.v1"),
-            aliases: BTreeMap::new(),
-        };
-        let mut hello = vec![0x01, 0x00, 1, 0];
-        if let Some((bytes, cursors)) = ticket {
-            hello[1] = 0x80;
-            hello.push(if cursors.is_empty() { 1 } else { 2 });
-            write_option(&mut hello, 3, bytes);
-            if !cursors.is_empty() {
-                let mut value = Vec::new();
-                for &(subscription, partition, epoch, offset) in cursors {
-                    let partition = partition.map_or(0, |partition| partition + 1);
-                    for number in [subscription, partition, epoch, offset] {
-                        write_varint(&mut value, number);
-                    }
-                }
-                write_option(&mut hello, 17, &value);
-            }
-        }
-        native.raw.send_frame(BINARY, &hello);
+        let mut native = Native::open(
+            address,
+            &Opening {
+                ticket,
+                ..Opening::default()
+            },
+        );
         let welcome = native.next_frame();
         assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
         (native, welcome)
+    }
+
+    /// Connects with a token in HELLO, which has to hold.
+    #[track_caller]
+    pub fn with_token(address: &str, token: &str) -> Native {
+        let opening = Opening {
+            token: Some(token),
+            ..Opening::default()
+        };
+        let mut native = Native::open(address, &opening);
+        let welcome = native.next_frame();
+        assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
+        native
+    }
+
+    /// Connects and says HELLO; what is answered to it is the next frame. The upgrade has to be accepted.
+    pub fn open(address: &str, opening: &Opening<'_>) -> Native {
+        let path = format!("/crore{}", opening.query);
+        let (raw, head) = Raw::upgrade(address, &path, "crore.v1", opening.fields);
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        let mut native = Native {
+            raw,
+            aliases: BTreeMap::new(),
+        };
+        let mut options = Vec::new();
+        let mut count = 0;
+        let mut put = |key, value: &[u8]| {
+            write_option(&mut options, key, value);
+            count += 1;
+        };
+        if let Some(token) = opening.token {
+            put(1, token.as_bytes());
+        }
+        if let Some((ticket, cursors)) = opening.ticket {
+            put(3, ticket);
+            if !cursors.is_empty() {
+                put(17, &cursors_value(cursors));
+            }
+        }
+        let mut hello = vec![0x01, 0x00, 1, 0];
+        if count > 0 {
+            hello[1] = 0x80;
+            hello.push(count);
+            hello.extend_from_slice(&options);
+        }
+        native.raw.send_frame(BINARY, &hello);
+        native
     }
 
     /// Subscribes to topics and filters, live, in one frame.
@@ -129,10 +204,45 @@ impl Native {
         for item in items {
             write_varint(&mut frame, item.subscription);
             frame.push(u8::from(item.fail_on_gap));
-            write_varint(&mut frame, item.filter.len() as u64);
-            frame.extend_from_slice(item.filter.as_bytes());
+            write_text(&mut frame, item.filter);
             frame.push(0);
         }
+        self.raw.send_frame(BINARY, &frame);
+    }
+
+    /// Subscribes to one topic or filter, live, and returns what is answered to it.
+    pub fn subscribe_one(&mut self, subscription: u64, filter: &str) -> Frame {
+        self.subscribe(&[Item {
+            subscription,
+            filter,
+            fail_on_gap: false,
+        }]);
+        self.next_frame()
+    }
+
+    /// Publishes a text.
+    pub fn publish(&mut self, request: u64, topic: &str, payload: &str) {
+        let mut frame = vec![0x04, 0x00];
+        write_varint(&mut frame, request);
+        write_text(&mut frame, topic);
+        frame.extend_from_slice(payload.as_bytes());
+        self.raw.send_frame(BINARY, &frame);
+    }
+
+    /// Asks for the oldest page of a topic.
+    pub fn history(&mut self, request: u64, topic: &str) {
+        let mut frame = vec![0x05, 0x00];
+        write_varint(&mut frame, request);
+        write_text(&mut frame, topic);
+        frame.extend([0, 0]);
+        self.raw.send_frame(BINARY, &frame);
+    }
+
+    /// Shows another token.
+    pub fn renew(&mut self, request: u64, token: &str) {
+        let mut frame = vec![0x09, 0x00];
+        write_varint(&mut frame, request);
+        write_text(&mut frame, token);
         self.raw.send_frame(BINARY, &frame);
     }
 
@@ -202,6 +312,10 @@ impl Native {
                     payload: text(reader.0),
                 }
             }
+            0x83 => Frame::Unsubscribed {
+                subscription: reader.varint(),
+                code: reader.varint(),
+            },
             0x86 => Frame::CaughtUp(reader.varint()),
             0x87 => {
                 let subscription = reader.varint();
@@ -211,6 +325,18 @@ impl Native {
                     reason: u64::from(reader.byte()),
                 }
             }
+            0x88 => {
+                let subscription = reader.varint();
+                (0..2 * (flags & 1)).for_each(|_| _ = reader.varint());
+                let (from, through) = (reader.varint(), reader.varint());
+                Frame::Skipped {
+                    subscription,
+                    count: through - from,
+                    reason: u64::from(reader.byte()),
+                }
+            }
+            0x89 => Frame::Published(reader.varint()),
+            0x8a => history_page(flags, &mut reader),
             0x8b => Frame::Error {
                 reference: u64::from(reader.byte()),
                 id: reader.varint(),
@@ -221,6 +347,11 @@ impl Native {
                 let _ = (reader.varint(), reader.varint());
                 Frame::GoAway(reader.options(flags).remove(&8).map(<[u8]>::to_vec))
             }
+            0x8d => Frame::Renewed {
+                request: reader.varint(),
+                expires_ms: reader.varint(),
+            },
+            0x8f => Frame::TokenExpires(reader.varint()),
             0x8e => {
                 let _ = (reader.varint(), reader.varint());
                 Frame::Ticket(reader.bytes().to_vec())
@@ -256,6 +387,33 @@ impl Native {
     }
 }
 
+fn history_page(flags: u8, reader: &mut Reader<'_>) -> Frame {
+    let request = reader.varint();
+    let _ = (reader.varint(), reader.varint());
+    if flags & 4 != 0 {
+        let _ = (reader.varint(), reader.varint(), reader.byte());
+    }
+    reader.options(flags);
+    let payloads = (0..reader.varint()).map(|_| {
+        let flags = reader.byte();
+        (0..3).for_each(|_| _ = reader.varint());
+        reader.options(flags);
+        text(reader.bytes())
+    });
+    Frame::History(request, payloads.collect())
+}
+
+fn cursors_value(cursors: &[NewerCursor]) -> Vec<u8> {
+    let mut value = Vec::new();
+    for &(subscription, partition, epoch, offset) in cursors {
+        let partition = partition.map_or(0, |partition| partition + 1);
+        for number in [subscription, partition, epoch, offset] {
+            write_varint(&mut value, number);
+        }
+    }
+    value
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text was published")
 }
@@ -266,6 +424,11 @@ fn write_varint(out: &mut Vec<u8>, mut number: u64) {
         number >>= 7;
     }
     out.push(number as u8);
+}
+
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    write_varint(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
 }
 
 fn write_option(out: &mut Vec<u8>, key: u64, value: &[u8]) {

@@ -1,7 +1,7 @@
 //! A started program whose output is read line by line, with a deadline for each wait.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -242,6 +242,22 @@ fn prlimit_of(pid: Option<Pid>) -> Rlimit {
         current: numbers.next().flatten(),
         maximum: numbers.next().flatten(),
     }
+}
+
+/// Runs a program that reads this from its standard input, to its end.
+pub fn with_input(command: &mut Command, input: &[u8]) -> Output {
+    let child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let stdin = child.stdin.take();
+    // One that has ended before it has read all has said so by its status.
+    let _ = stdin.expect("a pipe").write_all(input);
+    child
+        .wait_with_output()
+        .expect("the child can be waited for")
 }
 
 /// Runs a program that checks something by itself and exits with success if it is so.

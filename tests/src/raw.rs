@@ -29,6 +29,14 @@ impl Raw {
 
     /// Connects and upgrades to a WebSocket at `path`, offering `subprotocol` if it is not empty.
     pub fn web_socket(address: &str, path: &str, subprotocol: &str) -> Raw {
+        let (raw, head) = Raw::upgrade(address, path, subprotocol, "");
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
+        raw
+    }
+
+    /// Asks for the same with these further fields, each with its line's end, and returns the head of whatever is answered.
+    pub fn upgrade(address: &str, path: &str, subprotocol: &str, fields: &str) -> (Raw, String) {
         let mut raw = Raw::connect(address);
         let offer = match subprotocol {
             "" => String::new(),
@@ -37,14 +45,12 @@ impl Raw {
         raw.send(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{offer}\r\n"
+                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{offer}{fields}\r\n"
             )
             .as_bytes(),
         );
         let head = raw.read_until(b"\r\n\r\n");
-        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
-        raw
+        (raw, head)
     }
 
     /// Sends bytes. That the peer has closed is no failure here: the answer is what counts.
@@ -96,6 +102,19 @@ impl Raw {
                 self.text()
             );
         }
+    }
+
+    /// Reads an answer of HTTP that has a length: its status and its body.
+    pub fn read_answer(&mut self) -> (u16, String) {
+        let head = self.read_until(b"\r\n\r\n");
+        let length = head.lines().find_map(|line| {
+            let lower = line.to_ascii_lowercase();
+            lower.strip_prefix("content-length: ")?.parse().ok()
+        });
+        let body = self.take(length.expect("an answer has a length"));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let body = String::from_utf8(body).expect("the body is UTF-8");
+        (status.expect("a status"), body)
     }
 
     /// Reads a server's frame: opcode and payload.

@@ -146,6 +146,7 @@ impl Place {
     /// Waits until a server that was launched here is ready.
     pub fn started(&mut self, mut process: Process) -> Server {
         let address = |line: &str, prefix: &str| {
+            let line = announced(line);
             Some(line.strip_prefix(prefix)?.trim_end_matches('/').to_owned())
         };
         let clients = process.wait_for("address of clients", |line| {
@@ -166,7 +167,9 @@ impl Place {
                 &mut operators
             }) = other;
         }
-        process.wait_for("readiness", |line| (line == "ready").then_some(()));
+        process.wait_for("readiness", |line| {
+            (announced(line) == "ready").then_some(())
+        });
         self.listen.clone_from(&clients);
         Server {
             process,
@@ -176,6 +179,16 @@ impl Place {
             _place: None,
         }
     }
+}
+
+/// What a node announces at its start, as its log in text says it, also where the log is JSON.
+fn announced(line: &str) -> String {
+    let Ok(fields) = serde_json::from_str::<serde_json::Value>(line) else {
+        return line.to_owned();
+    };
+    let words = ["message", "url"].map(|name| fields[name].as_str());
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    words.join(" ")
 }
 
 /// A new folder, removed when dropped.

@@ -8,15 +8,13 @@
 
 use std::panic::catch_unwind;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use end_to_end::curl::publish;
 use end_to_end::metrics::Metrics;
 use end_to_end::process::Process;
-use end_to_end::raw::Raw;
+use end_to_end::served::Served;
 use end_to_end::server::Server;
 
 /// Attackers, and how many of them come in a second: 200 at once would be a burst of connections, which is another attack.
@@ -30,8 +28,6 @@ const ATTACK: Duration = Duration::from_secs(40);
 const GROWTH_BYTES_MAX: u64 = 300 << 20;
 /// How late a message may be: two cores are shared with the attackers and whatever else runs.
 const LATENCY_MAX: Duration = Duration::from_secs(2);
-/// Time between two messages.
-const PACE: Duration = Duration::from_millis(10);
 
 /// A name, and slowhttptest's words: what is slow, where, and how.
 type Attack = (&'static str, &'static str, &'static [&'static str]);
@@ -87,7 +83,7 @@ fn withstands((name, path, words): Attack) {
         publish(&server.url("/topics/large"), &large);
     }
     let mut metrics = Metrics::of(&server.operators);
-    let served = Served::begin(&server);
+    let served = Served::begin(&server, b"", "");
     let before = server.resident_bytes();
     let numbers = metrics.scrape();
     let connected = numbers.number("crore_connections");
@@ -122,11 +118,8 @@ fn withstands((name, path, words): Attack) {
         thread::sleep(Duration::from_millis(100));
     };
     drop(attack);
-    let Latencies {
-        count,
-        median,
-        last,
-    } = served.end();
+    let latencies = served.end();
+    let (count, median, last) = (latencies.count(), latencies.median(), latencies.slowest());
     println!(
         "{name}: {ATTACKERS_COUNT} attackers, {most} at once, gone after {:.1} s; {count} messages beside them, all in order, median {} us, \
          slowest {} us; memory grew by {} KiB",
@@ -140,62 +133,4 @@ fn withstands((name, path, words): Attack) {
         largest < before + GROWTH_BYTES_MAX,
         "from {before} to {largest} bytes"
     );
-}
-
-/// A publisher and a subscriber on connections of their own.
-struct Served {
-    stops: Arc<AtomicBool>,
-    reader: thread::JoinHandle<Latencies>,
-}
-
-/// From before the publication was sent until its event was there.
-struct Latencies {
-    count: usize,
-    median: Duration,
-    last: Duration,
-}
-
-impl Served {
-    fn begin(server: &Server) -> Served {
-        let mut events = Raw::connect(&server.clients);
-        events.send(b"GET /topics/served HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n");
-        events.read_until(b"crore.start");
-        events.read_until(b"\n\n");
-        let mut publisher = Raw::connect(&server.clients);
-        let stops = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stops);
-        let reader = thread::spawn(move || {
-            let mut latencies = Vec::new();
-            while !stop.load(Ordering::Acquire) {
-                let number = latencies.len().to_string();
-                let begin = Instant::now();
-                let length = number.len();
-                publisher.send(
-                    format!("POST /topics/served HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{number}")
-                        .as_bytes(),
-                );
-                // A heartbeat may stand before it.
-                events.read_until(b"data: ");
-                let data = events.read_until(b"\n\n");
-                assert_eq!(data.trim_end(), number, "another message than the next one");
-                latencies.push(begin.elapsed());
-                let head = publisher.read_until(b"\r\n\r\n");
-                assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-                publisher.read_until(b"}");
-                thread::sleep(PACE);
-            }
-            latencies.sort();
-            Latencies {
-                count: latencies.len(),
-                median: latencies[latencies.len() / 2],
-                last: latencies[latencies.len() - 1],
-            }
-        });
-        Served { stops, reader }
-    }
-
-    fn end(self) -> Latencies {
-        self.stops.store(true, Ordering::Release);
-        self.reader.join().expect("all messages came, in order")
-    }
 }

@@ -1,0 +1,114 @@
+//! An issuer's key set at its address: a tiny HTTP server that answers what the test tells it, and counts who asks.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::PATIENCE;
+use crate::tokens::Issuer;
+
+/// The server, on a port of its own. It serves until the test ends.
+#[derive(Debug)]
+pub struct KeySet {
+    /// Where it is.
+    pub url: String,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    asked: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answer: Vec<u8>,
+    answered_count: u64,
+}
+
+/// The set of these issuers' keys.
+pub fn document(issuers: &[&Issuer]) -> Value {
+    let keys: Vec<Value> = issuers.iter().map(|issuer| issuer.jwk()).collect();
+    json!({ "keys": keys })
+}
+
+impl KeySet {
+    /// Serves the keys of these issuers.
+    pub fn of(issuers: &[&Issuer]) -> KeySet {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an open socket");
+        let shared = Arc::new(Shared::default());
+        let key_set = KeySet {
+            url: format!("http://{address}/keys?set=1"),
+            shared: Arc::clone(&shared),
+        };
+        key_set.publish(issuers);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                shared.answer(stream);
+            }
+        });
+        key_set
+    }
+
+    /// From now on it has the keys of these issuers.
+    pub fn publish(&self, issuers: &[&Issuer]) {
+        self.answer("200 OK", document(issuers).to_string().as_bytes());
+    }
+
+    /// From now on it answers this: the status with its word, further fields behind it, and a body.
+    pub fn answer(&self, status: &str, body: &[u8]) {
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+        self.shared.lock().answer = [head.as_bytes(), body].concat();
+    }
+
+    /// How often it has been asked.
+    pub fn answered_count(&self) -> u64 {
+        self.shared.lock().answered_count
+    }
+
+    /// Waits until it has been asked so often.
+    pub fn wait_for(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.shared.lock();
+        while state.answered_count < count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(
+                left > Duration::ZERO,
+                "asked {} times",
+                state.answered_count
+            );
+            let waited = self.shared.asked.wait_timeout(state, left);
+            state = waited.expect("nobody panics with the lock").0;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with the lock")
+    }
+
+    fn answer(&self, mut stream: TcpStream) {
+        let mut request = Vec::new();
+        let mut bytes = [0; 4_096];
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut bytes) {
+                Ok(count) if count > 0 => request.extend_from_slice(&bytes[..count]),
+                _ => return,
+            }
+        }
+        let answer = self.lock().answer.clone();
+        // Who asks may not want all of it.
+        let _ = stream.write_all(&answer);
+        self.lock().answered_count += 1;
+        self.asked.notify_all();
+    }
+}

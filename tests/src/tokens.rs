@@ -1,0 +1,263 @@
+//! Keys and tokens: made by `crore token` as an operator makes them, and forged by `openssl` as an attacker would.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::server::Place;
+use crate::tools::crore;
+
+/// All algorithms that tokens may be signed with.
+pub const ALGORITHMS: [&str; 9] = [
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA",
+];
+
+/// Whoever signs tokens with one key.
+#[derive(Debug)]
+pub struct Issuer {
+    /// What it signs with.
+    pub algorithm: &'static str,
+    /// The name of its key; may be empty.
+    pub kid: String,
+    /// The secret, or the private key in PEM.
+    file: PathBuf,
+    /// The public key in PEM; of a secret, the same file.
+    public: PathBuf,
+}
+
+/// An API key, and the table of the configuration that lets it in.
+#[derive(Debug)]
+pub struct ApiKey {
+    /// The key.
+    pub key: String,
+    /// Name and hash, as the program that made it has printed them.
+    pub table: String,
+}
+
+impl Issuer {
+    /// A new key of this name, in a folder of the place.
+    pub fn new(place: &Place, algorithm: &'static str, kid: &str) -> Issuer {
+        let folder = place.path(&format!("issuer-{algorithm}-{kid}"));
+        fs::create_dir_all(&folder).expect("the folder is ours");
+        let out = folder.to_str().expect("a path of ours");
+        let printed = crore_says(&["token", "key", "--algorithm", algorithm, "--out", out]);
+        let (file, public) = match algorithm.starts_with("HS") {
+            true => {
+                let file = folder.join("secret");
+                fs::write(&file, printed).expect("the folder is ours");
+                (file.clone(), file)
+            }
+            false => (folder.join("private.pem"), folder.join("public.pem")),
+        };
+        Issuer {
+            algorithm,
+            kid: kid.to_owned(),
+            file,
+            public,
+        }
+    }
+
+    /// Its `[[token_key]]`.
+    pub fn table(&self) -> String {
+        let (algorithm, file) = (self.algorithm, &self.public);
+        let name = match self.is_secret() {
+            true => "secret_file",
+            false => "public_key_file",
+        };
+        let id = match self.kid.as_str() {
+            "" => String::new(),
+            kid => format!("id = \"{kid}\"\n"),
+        };
+        format!("[[token_key]]\nalgorithm = \"{algorithm}\"\n{name} = {file:?}\n{id}")
+    }
+
+    /// A token, by the flags of `crore token gen`, with spaces between them.
+    pub fn token(&self, flags: &str) -> String {
+        let file = self.file.to_str().expect("a path of ours");
+        let with = match self.is_secret() {
+            true => "--secret-file",
+            false => "--key-file",
+        };
+        let mut arguments = vec!["token", "gen", with, file, "--algorithm", self.algorithm];
+        if !self.kid.is_empty() {
+            arguments.extend(["--kid", &self.kid]);
+        }
+        arguments.extend(flags.split_whitespace());
+        crore_says(&arguments).trim_end().to_owned()
+    }
+
+    /// A token of exactly these claims, whatever `crore token gen` would say to them. Of a secret for HS256 only.
+    pub fn sign(&self, claims: &Value) -> String {
+        assert_eq!(self.algorithm, "HS256");
+        let header = match self.kid.as_str() {
+            "" => json!({"alg": "HS256"}),
+            kid => json!({"alg": "HS256", "kid": kid}),
+        };
+        forged(&header, claims, self.secret().as_bytes())
+    }
+
+    /// The secret.
+    pub fn secret(&self) -> String {
+        assert!(self.is_secret());
+        let text = fs::read_to_string(&self.file).expect("a file of ours");
+        text.trim_end().to_owned()
+    }
+
+    /// The public key as everybody may read it.
+    pub fn public_pem(&self) -> String {
+        assert!(!self.is_secret());
+        fs::read_to_string(&self.public).expect("a file of ours")
+    }
+
+    /// The public key as a part of a key set.
+    pub fn jwk(&self) -> Value {
+        let der = openssl(&["pkey", "-pubin", "-outform", "DER", "-in"], &self.public);
+        let tail = |bytes: usize| &der[der.len() - bytes..];
+        // The point's coordinates are the last thing in it.
+        let ec = |curve: &str, bytes: usize| {
+            let (x, y) = tail(2 * bytes).split_at(bytes);
+            json!({"kty": "EC", "crv": curve, "x": base64(x), "y": base64(y)})
+        };
+        let mut key = match self.algorithm {
+            "ES256" => ec("P-256", 32),
+            "ES384" => ec("P-384", 48),
+            "EdDSA" => json!({"kty": "OKP", "crv": "Ed25519", "x": base64(tail(32))}),
+            _ => {
+                let printed = openssl(
+                    &["rsa", "-pubin", "-modulus", "-noout", "-in"],
+                    &self.public,
+                );
+                let text = String::from_utf8(printed).expect("text");
+                let digits = text.trim().strip_prefix("Modulus=").expect("a modulus");
+                json!({"kty": "RSA", "n": base64(&bytes_of(digits)), "e": "AQAB"})
+            }
+        };
+        key["use"] = "sig".into();
+        key["alg"] = self.algorithm.into();
+        key["kid"] = self.kid.as_str().into();
+        key
+    }
+
+    fn is_secret(&self) -> bool {
+        self.algorithm.starts_with("HS")
+    }
+}
+
+impl ApiKey {
+    /// A new key that may do this: lines of its table.
+    pub fn new(name: &str, lines: &str) -> ApiKey {
+        let printed = crore_says(&["token", "key", "--name", name]);
+        let key = printed.lines().next().expect("a key").to_owned();
+        // Its lists are empty; those wanted take their place.
+        let is_kept = |line: &&str| {
+            ["[[api_key]]", "name", "sha256"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        };
+        let table: Vec<&str> = printed.lines().filter(is_kept).chain([lines]).collect();
+        ApiKey {
+            key,
+            table: table.join("\n") + "\n",
+        }
+    }
+}
+
+/// The configuration of a node that asks for tokens of these issuers: lines of the section, and the tables of keys.
+pub fn configuration(lines: &str, issuers: &[&Issuer]) -> String {
+    let tables: String = issuers.iter().map(|issuer| issuer.table()).collect();
+    format!("[entitlement]\nmode = \"tokens\"\n{lines}{tables}")
+}
+
+/// A token of this header and these claims, signed with HMAC-SHA256 whatever the header says.
+pub fn forged(header: &Value, claims: &Value, secret: &[u8]) -> String {
+    let message = message(header, claims);
+    let key: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let option = format!("hexkey:{key}");
+    let mut command = Command::new("openssl");
+    command.args([
+        "dgst", "-sha256", "-mac", "HMAC", "-macopt", &option, "-binary",
+    ]);
+    let signature = said(crate::process::with_input(&mut command, message.as_bytes()));
+    format!("{message}.{}", base64(&signature))
+}
+
+/// Header and claims as a token has them, without what is behind the second point.
+pub fn message(header: &Value, claims: &Value) -> String {
+    let part = |value: &Value| base64(value.to_string().as_bytes());
+    format!("{}.{}", part(header), part(claims))
+}
+
+/// Seconds since 1970.
+pub fn now_s() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.expect("after 1970").as_secs()
+}
+
+/// Base64 for URLs, without padding (RFC 4648, section 5).
+pub fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let number = (0..3).fold(0_usize, |number, at| {
+            number << 8 | chunk.get(at).map_or(0, |byte| usize::from(*byte))
+        });
+        for at in 0..=chunk.len() {
+            text.push(char::from(ALPHABET[number >> (18 - 6 * at) & 63]));
+        }
+    }
+    text
+}
+
+fn crore_says(arguments: &[&str]) -> String {
+    let mut command = crore();
+    let output = command.args(arguments).output().expect("the binary starts");
+    String::from_utf8(said(output)).expect("text")
+}
+
+fn openssl(arguments: &[&str], file: &Path) -> Vec<u8> {
+    let mut command = Command::new("openssl");
+    said(
+        command
+            .args(arguments)
+            .arg(file)
+            .output()
+            .expect("openssl is installed"),
+    )
+}
+
+fn said(output: Output) -> Vec<u8> {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {errors}", output.status);
+    output.stdout
+}
+
+fn bytes_of(digits: &str) -> Vec<u8> {
+    let pairs = (0..digits.len()).step_by(2).map(|at| &digits[at..at + 2]);
+    let bytes = pairs.map(|pair| u8::from_str_radix(pair, 16).expect("two digits"));
+    bytes.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_every_length() {
+        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"];
+        let expected = ["", "Zg", "Zm8", "Zm9v", "Zm9vYg", "Zm9vYmE", "Zm9vYmFy"];
+        for (text, expected) in texts.iter().zip(expected) {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+        assert_eq!(base64(&[0xfb, 0xff]), "-_8");
+    }
+
+    #[test]
+    fn a_forged_token_has_three_parts() {
+        let token = forged(&json!({"alg": "HS256"}), &json!({"sub": "a"}), &[7; 32]);
+        let parts: Vec<&str> = token.split('.').collect();
+        assert_eq!(parts[..2], ["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiJhIn0"]);
+        assert_eq!(parts[2].len(), 43);
+    }
+}

@@ -1,0 +1,505 @@
+//! How entitlements end on the real binary: expiry with a notice ahead, renewal over the live connection, revocation at once and over
+//! restarts, and resume tickets that say who their client is.
+
+use std::fs;
+
+use end_to_end::curl::{Answer, curl};
+use end_to_end::event_stream::EventStream;
+use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Native, Opening};
+use end_to_end::process::Process;
+use end_to_end::server::{Place, Server};
+use end_to_end::tokens::{Issuer, configuration, now_s};
+use end_to_end::tools::crore;
+use serde_json::json;
+
+const FORBIDDEN: u64 = 202;
+const REVOKED: u64 = 205;
+
+/// A node that keeps what it must not forget, and an issuer.
+fn started(lines: &str) -> (Place, Issuer, Server) {
+    let mut place = Place::new("127.0.0.1:0");
+    let issuer = Issuer::new(&place, "HS256", "");
+    let node = format!("[node]\ndata_dir = {:?}\n", place.path("data"));
+    place.configure(&(node + &configuration(lines, &[&issuer])));
+    let server = place.start();
+    (place, issuer, server)
+}
+
+fn assert_subscribed(frame: &Frame) {
+    assert!(matches!(frame, Frame::Subscribed { .. }), "{frame:?}");
+}
+
+/// What comes next that is no notice of an expiry.
+fn next(native: &mut Native) -> Frame {
+    loop {
+        match native.next_frame() {
+            Frame::TokenExpires(_) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Told ahead, refused from the second on, closed by the sweep: sessions, event streams, long polls and echoes.
+#[test]
+fn everything_ends_with_its_token() {
+    let (_place, issuer, server) = started("leeway = \"0s\"\n");
+    let (expires_s, claims) = (
+        now_s() + 8,
+        |exp: u64| json!({"sub": "anna", "exp": exp, "permissions": {"all": ["#"]}}),
+    );
+    let token = issuer.sign(&claims(expires_s));
+    let lasting = Native::with_token(&server.clients, &issuer.sign(&claims(expires_s + 600)));
+    let mut native = Native::with_token(&server.clients, &token);
+    assert_subscribed(&native.subscribe_one(1, "news"));
+    let mut events =
+        EventStream::open(&server.url(&format!("/topics/news?token={token}")), 1, None);
+    let poll = server.url(&format!("/topics/news?wait=60s&token={token}"));
+    let poll = std::thread::spawn(move || curl(&[&poll]));
+
+    assert_eq!(native.next_frame(), Frame::TokenExpires(expires_s * 1_000));
+    let event = events.next_event();
+    assert_eq!(event.name, "crore.token_expires");
+    assert!(
+        event.data.contains(&(expires_s * 1_000).to_string()),
+        "{event:?}"
+    );
+    // Until then all goes on.
+    native.publish(2, "elsewhere", "x");
+    assert_eq!(native.next_frame(), Frame::Published(2));
+
+    assert_eq!(native.next_frame(), Frame::Closed(3007));
+    assert!(now_s() >= expires_s);
+    poll.join()
+        .expect("an answer")
+        .expect_problem(401, "token_expired");
+    curl(&[&server.url(&format!("/topics/news?token={token}"))])
+        .expect_problem(401, "token_expired");
+    let mut metrics = Metrics::of(&server.operators);
+    let scrape = metrics.wait_for("crore_tokens_expired_total", |count| count == 3);
+    assert_eq!(scrape.number("crore_sessions{protocol=\"native\"}"), 1);
+    drop(lasting);
+}
+
+#[test]
+fn a_renewal_over_the_live_connection() {
+    let (_place, issuer, server) = started("");
+    let first = issuer.token("--sub anna --expires 10m --subscribe a --subscribe b/# --publish #");
+    let mut native = Native::with_token(&server.clients, &first);
+    for (number, filter) in [(1, "a"), (2, "b/1"), (3, "b/+")] {
+        assert_subscribed(&native.subscribe_one(number, filter));
+    }
+    // What does not hold, or is somebody else's, changes nothing.
+    native.renew(4, "x.y.z");
+    let answer = native.next_frame();
+    assert!(
+        matches!(
+            answer,
+            Frame::Error {
+                reference: 1,
+                id: 4,
+                code: 200,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    native.renew(5, &issuer.token("--sub ben --subscribe #"));
+    let answer = native.next_frame();
+    assert!(
+        matches!(
+            answer,
+            Frame::Error {
+                id: 5,
+                code: FORBIDDEN,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    native.publish(6, "a", "before");
+    assert_eq!(native.next_frame(), Frame::Published(6));
+    let message = native.next_frame();
+    assert!(
+        matches!(
+            message,
+            Frame::Message {
+                subscription: Some(1),
+                ..
+            }
+        ),
+        "{message:?}"
+    );
+
+    // One that covers less: what it does not cover ends before it is said to hold.
+    let second = issuer.token("--sub anna --expires never --subscribe a --publish b/#");
+    native.renew(7, &second);
+    let mut ended = Vec::new();
+    loop {
+        match native.next_frame() {
+            Frame::Unsubscribed {
+                subscription,
+                code: 2000,
+            } => ended.push(subscription),
+            Frame::Renewed {
+                request: 7,
+                expires_ms: 0,
+            } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, [2, 3]);
+    native.publish(8, "b/1", "nobody listens");
+    assert_eq!(native.next_frame(), Frame::Published(8));
+    native.publish(9, "a", "x");
+    let answer = native.next_frame();
+    assert!(
+        matches!(
+            answer,
+            Frame::Error {
+                id: 9,
+                code: FORBIDDEN,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    let mut other = Native::with_token(&server.clients, &first);
+    other.publish(1, "a", "after");
+    let message = native.next_frame();
+    assert!(
+        matches!(&message, Frame::Message { subscription: Some(1), payload, .. } if payload == "after"),
+        "{message:?}"
+    );
+    let scrape = Metrics::of(&server.operators).scrape();
+    assert_eq!(scrape.number("crore_renewals_total"), 1);
+}
+
+/// `crore sub` goes on over the end of its token: the file has another one by then.
+#[test]
+fn a_token_file_is_read_again() {
+    let (place, issuer, server) = started("leeway = \"0s\"\n");
+    let file = place.path("token");
+    let exp = now_s() + 9;
+    let claims = |exp: u64| json!({"sub": "anna", "exp": exp, "permissions": {"all": ["news"]}});
+    let first = issuer.sign(&claims(exp));
+    let write = |token: &str| fs::write(&file, token).expect("the folder is ours");
+    write(&first);
+    let mut command = crore();
+    command.args([
+        "sub",
+        "--json",
+        "--url",
+        &server.ws_url(""),
+        "news",
+        "--token-file",
+    ]);
+    let mut sub = Process::start(command.arg(&file));
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_subscriptions", |count| count == 1);
+    // Somebody with the same token who does not renew it: when it is closed, the time is over.
+    let mut beside = Native::with_token(&server.clients, &first);
+    let second = issuer.sign(&claims(exp + 3_600));
+    write(&second);
+    metrics.wait_for("crore_renewals_total", |count| count == 1);
+    assert_eq!(next(&mut beside), Frame::Closed(3007));
+    let mut publisher = Native::with_token(&server.clients, &second);
+    publisher.publish(1, "news", "after the end");
+    assert_eq!(publisher.next_frame(), Frame::Published(1));
+    sub.wait_for("the message", |line| {
+        line.contains("after the end").then_some(())
+    });
+    // It never went away.
+    assert_eq!(
+        metrics.scrape().number("crore_connections_accepted_total"),
+        3
+    );
+}
+
+fn revoke(server: &Server, body: &str) -> Answer {
+    let url = server.operators_url("/api/v1/revocations");
+    let json = "Content-Type: application/json";
+    curl(&["-H", json, "-d", body, &url])
+}
+
+/// How a credential fares that is shown now.
+#[track_caller]
+fn assert_revoked(server: &Server, token: &str, is_revoked: bool) {
+    let answer = curl(&[&server.url(&format!("/topics/news?token={token}"))]);
+    match is_revoked {
+        true => drop(answer.expect_problem(401, "token_revoked")),
+        false => drop(answer.expect(200)),
+    }
+}
+
+/// By `jti`, by `sub`, by moment: at once on live connections, for those who come, and over `kill -9`.
+#[test]
+fn revocations_hold_at_once_and_over_a_kill() {
+    let (mut place, issuer, server) = started("");
+    let anna = issuer.token("--sub anna --jti 7d1c --all #");
+    let other = issuer.token("--sub anna --jti 7d1d --all #");
+    let ben = issuer.token("--sub ben --all #");
+    let carl = issuer.token("--sub carl --all #");
+    let connect = |token: &str| Native::with_token(&server.clients, token);
+    let mut sessions = [&anna, &other, &ben, &carl].map(|token| connect(token));
+    sessions[0].publish(1, "news", "x");
+    assert_eq!(sessions[0].next_frame(), Frame::Published(1));
+    let mut events = EventStream::open(&server.url(&format!("/topics/news?token={anna}")), 1, None);
+
+    let made = revoke(&server, "{\"jti\": \"7d1c\"}").expect(201).json();
+    assert!(made["id"].is_u64(), "{made}");
+    assert_eq!(sessions[0].next_frame(), Frame::Closed(3507));
+    let scrape = Metrics::of(&server.operators).wait_for("crore_revoked_total", |count| count == 2);
+    assert_eq!(scrape.number("crore_revocations"), 1);
+    let _ = &mut events;
+    assert_revoked(&server, &anna, true);
+    assert_revoked(&server, &other, false);
+    // Its renewal does not bring it back.
+    sessions[1].renew(2, &anna);
+    let answer = sessions[1].next_frame();
+    assert!(
+        matches!(
+            answer,
+            Frame::Error {
+                id: 2,
+                code: REVOKED,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    let mut late = Native::open(
+        &server.clients,
+        &Opening {
+            token: Some(&anna),
+            ..Opening::default()
+        },
+    );
+    assert!(matches!(
+        late.next_frame(),
+        Frame::Error { code: REVOKED, .. }
+    ));
+    assert_eq!(late.next_frame(), Frame::Closed(3507));
+
+    let mut command = crore();
+    command.args(["token", "revoke", "--sub", "ben", "--issued-before"]);
+    let until = (now_s() + 60).to_string();
+    Process::start(command.args([&until, "--url", &server.operators_url("")]))
+        .end()
+        .assert_success();
+    assert_eq!(sessions[2].next_frame(), Frame::Closed(3507));
+    sessions[1].publish(3, "news", "x");
+    assert_eq!(sessions[1].next_frame(), Frame::Published(3));
+
+    server.process.signal("KILL");
+    let _ = server.end();
+    let server = place.start();
+    for (token, is_revoked) in [(&anna, true), (&other, false), (&ben, true), (&carl, false)] {
+        assert_revoked(&server, token, is_revoked);
+    }
+    let list = curl(&[&server.operators_url("/api/v1/revocations")])
+        .expect(200)
+        .json();
+    let all = list["revocations"].as_array().expect("a list");
+    assert_eq!(all.len(), 2, "{list}");
+
+    // Everybody's.
+    let mut carls = Native::with_token(&server.clients, &carl);
+    revoke(&server, &format!("{{\"issued_before\": {until}}}")).expect(201);
+    assert_eq!(carls.next_frame(), Frame::Closed(3507));
+    for token in [&other, &carl] {
+        assert_revoked(&server, token, true);
+    }
+    // Taken back, and again after a restart.
+    for revocation in curl(&[&server.operators_url("/api/v1/revocations")]).json()["revocations"]
+        .as_array()
+        .expect("a list")
+    {
+        let path = format!("/api/v1/revocations/{}", revocation["id"]);
+        curl(&["-X", "DELETE", &server.operators_url(&path)]).expect(204);
+    }
+    assert_revoked(&server, &carl, false);
+    server.process.signal("KILL");
+    let _ = server.end();
+    assert_revoked(&place.start(), &anna, false);
+}
+
+/// A file of revocations that cannot be read stops the start, whatever is wrong with it.
+#[test]
+fn revocations_that_cannot_be_read() {
+    let (place, _, server) = started("");
+    revoke(&server, "{\"sub\": \"anna\"}").expect(201);
+    server.process.signal("KILL");
+    let _ = server.end();
+    let file = place.path("data/revocations.json");
+    let kept = fs::read(&file).expect("it was kept");
+    fs::write(&file, &kept[..kept.len() / 2]).expect("the folder is ours");
+    let ended = place.launch().end();
+    assert!(!ended.status.success(), "{ended:?}");
+    let said = ended.lines.join("\n");
+    assert!(said.contains("revocations.json"), "{said}");
+}
+
+/// Without a data directory they end with the process, and the start says so; nobody but JSON may ask.
+#[test]
+fn revocations_without_a_directory() {
+    let mut place = Place::new("127.0.0.1:0");
+    let issuer = Issuer::new(&place, "HS256", "");
+    place.configure(&configuration("", &[&issuer]));
+    let server = place.start();
+    let token = issuer.token("--sub anna --all #");
+    let url = server.operators_url("/api/v1/revocations");
+    curl(&["-d", "{\"sub\": \"anna\"}", &url]).expect_problem(415, "unsupported_media_type");
+    for body in [
+        "",
+        "{}",
+        "[]",
+        "{\"jti\": 7}",
+        "{\"sub\": \"anna\", \"x\": 1}",
+    ] {
+        revoke(&server, body).expect_problem(400, "bad_request");
+    }
+    let long = format!("{{\"sub\": \"{}\"}}", "x".repeat(20_000));
+    revoke(&server, &long).expect_problem(413, "body_too_large");
+    assert_revoked(&server, &token, false);
+    revoke(&server, "{\"sub\": \"anna\"}").expect(201);
+    assert_revoked(&server, &token, true);
+    // A token of later is not concerned.
+    let later =
+        issuer.sign(&json!({"sub": "anna", "iat": now_s() + 4, "permissions": {"all": ["#"]}}));
+    assert_revoked(&server, &later, false);
+    server.process.signal("TERM");
+    let lines = server.end().lines;
+    let says = |line: &String| line.to_lowercase().contains("revocations");
+    assert!(lines.iter().any(says), "{lines:#?}");
+}
+
+fn ticket_of(native: &mut Native) -> Vec<u8> {
+    native.ask_ticket();
+    match native.next_frame() {
+        Frame::Ticket(ticket) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn come_back(server: &Server, ticket: &[u8], token: Option<&str>) -> (Native, Frame) {
+    let opening = Opening {
+        ticket: Some((ticket, &[])),
+        token,
+        ..Opening::default()
+    };
+    let mut native = Native::open(&server.clients, &opening);
+    let first = native.next_frame();
+    (native, first)
+}
+
+/// A return needs no token, over a restart too: the ticket says who it is of, and what that client may.
+#[test]
+fn tickets_say_who_their_client_is() {
+    let (mut place, issuer, server) = started("");
+    let token = issuer.token("--sub anna --jti 1 --subscribe user/{sub}/# --publish user/{sub}/#");
+    let mut native = Native::with_token(&server.clients, &token);
+    assert_subscribed(&native.subscribe_one(1, "user/anna/a"));
+    let ticket = ticket_of(&mut native);
+    server.process.signal("KILL");
+    let _ = server.end();
+    let server = place.start();
+    let (mut native, welcome) = come_back(&server, &ticket, None);
+    assert!(
+        matches!(
+            welcome,
+            Frame::Welcome {
+                resumed: Some(1),
+                ..
+            }
+        ),
+        "{welcome:?}"
+    );
+    while !matches!(native.next_frame(), Frame::Subscribed { .. }) {}
+    native.publish(2, "user/ben/a", "x");
+    let mut answer = native.next_frame();
+    while matches!(answer, Frame::Gap { .. } | Frame::CaughtUp(_)) {
+        answer = native.next_frame();
+    }
+    assert!(
+        matches!(
+            answer,
+            Frame::Error {
+                code: FORBIDDEN,
+                id: 2,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    native.publish(3, "user/anna/a", "mine");
+    assert_eq!(native.next_frame(), Frame::Published(3));
+
+    // Somebody else's token beside it: the ticket does not hold, the token does.
+    let ben = issuer.token("--sub ben --all #");
+    let (mut native, welcome) = come_back(&server, &ticket, Some(&ben));
+    assert!(
+        matches!(welcome, Frame::Welcome { resumed: None, .. }),
+        "{welcome:?}"
+    );
+    let refused = native.next_frame();
+    assert!(
+        matches!(
+            refused,
+            Frame::Error {
+                reference: 0,
+                code: 204,
+                ..
+            }
+        ),
+        "{refused:?}"
+    );
+
+    // A narrower token of the same client: what it does not cover is refused by itself.
+    let narrow = issuer.token("--sub anna --subscribe other");
+    let (mut native, welcome) = come_back(&server, &ticket, Some(&narrow));
+    assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
+    let refused = native.next_frame();
+    assert!(
+        matches!(
+            refused,
+            Frame::Error {
+                reference: 2,
+                id: 1,
+                code: FORBIDDEN,
+                ..
+            }
+        ),
+        "{refused:?}"
+    );
+
+    // Revoked with its token.
+    revoke(&server, "{\"jti\": \"1\"}").expect(201);
+    let (mut native, refused) = come_back(&server, &ticket, None);
+    assert!(
+        matches!(refused, Frame::Error { code: REVOKED, .. }),
+        "{refused:?}"
+    );
+    assert_eq!(native.next_frame(), Frame::Closed(3507));
+}
+
+/// `crore token check` knows what was revoked, too: the same configuration leads to the same file.
+#[test]
+fn a_check_knows_what_was_revoked() {
+    let (place, issuer, server) = started("");
+    let token = issuer.token("--sub anna --jti 9 --subscribe news/#");
+    let check = |expected: (i32, &str)| {
+        let mut command = crore();
+        command
+            .args(["token", "check", "--config"])
+            .arg(place.path("crore.toml"));
+        let output = end_to_end::process::with_input(&mut command, token.as_bytes());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(expected.0), "{text}");
+        assert!(text.starts_with(expected.1), "{text}");
+    };
+    check((0, "taken"));
+    revoke(&server, "{\"jti\": \"9\"}").expect(201);
+    check((1, "refused (token_revoked)"));
+}

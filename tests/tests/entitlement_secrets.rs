@@ -1,0 +1,209 @@
+//! Nothing that is secret leaves the node but to whom it belongs: whatever clients show, and however it fares, no line of the log,
+//! no metric and no answer has any of it.
+
+use std::fs;
+
+use end_to_end::curl::curl;
+use end_to_end::native::{Frame, Native, Opening};
+use end_to_end::process::Process;
+use end_to_end::raw::Raw;
+use end_to_end::server::{Place, Server};
+use end_to_end::tokens::{ApiKey, Issuer, configuration};
+use end_to_end::tools::crore;
+use serde_json::json;
+
+/// What must not be seen anywhere.
+#[derive(Default)]
+struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// A token counts in parts: header, claims, signature.
+    fn add(&mut self, secret: &str) {
+        let parts = secret.split('.').filter(|part| part.len() >= 16);
+        self.0.extend(parts.map(str::to_owned));
+    }
+
+    #[track_caller]
+    fn check(&self, place: &str, text: &str) {
+        assert!(!self.0.is_empty());
+        for secret in &self.0 {
+            // A piece of it would be too much already.
+            let piece = &secret[secret.len() / 2..][..8];
+            for part in [secret.as_str(), piece] {
+                assert!(!text.contains(part), "{part} in {place}:\n{text}");
+            }
+        }
+    }
+}
+
+/// Shows a credential in every place, of requests that are in order and of such that are not.
+fn show(server: &Server, secrets: &Secrets, credential: &str) {
+    let lines = [
+        format!("GET /topics/news?token={credential} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!(
+            "GET /topics/news HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {credential}\r\n\r\n"
+        ),
+        format!("GET /topics/news HTTP/1.1\r\nHost: x\r\nX-API-Key: {credential}\r\n\r\n"),
+        format!("GET /nowhere?token={credential} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET /topics/{credential}/# HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET /topics/news?token={credential} HTTP/9.9\r\nHost: x\r\n\r\n"),
+        format!("{credential} / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization : Bearer {credential}\r\n\r\n"),
+        format!(
+            "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {credential}\r\nX-API-Key: {credential}\r\n\r\n"
+        ),
+        format!(
+            "POST /publish?token={credential} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{]"
+        ),
+        format!(
+            "GET /topics/news?token={credential}&since={credential} HTTP/1.1\r\nHost: x\r\n\r\n"
+        ),
+    ];
+    for line in &lines {
+        let mut raw = Raw::connect(&server.clients);
+        raw.send(line.as_bytes());
+        raw.send(b"GET /end HTTP/1.0\r\n\r\n");
+        secrets.check("an answer", &raw.read_to_close());
+    }
+    for (query, fields) in [
+        (format!("?token={credential}"), String::new()),
+        (
+            String::new(),
+            format!("Authorization: Bearer {credential}\r\n"),
+        ),
+    ] {
+        let path = format!("/crore{query}");
+        let (raw, head) = Raw::upgrade(&server.clients, &path, "crore.v1", &fields);
+        secrets.check("an upgrade's answer", &head);
+        drop(raw);
+    }
+    let opening = Opening {
+        token: Some(credential),
+        ..Opening::default()
+    };
+    let mut native = Native::open(&server.clients, &opening);
+    if matches!(native.next_frame(), Frame::Welcome { .. }) {
+        native.renew(1, credential);
+        let _ = native.next_frame();
+        native.subscribe_one(2, "a");
+    }
+    // Bytes that are no frame, with it in them.
+    let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
+    raw.send_frame(2, &[b"\x7f\x00", credential.as_bytes()].concat());
+    let _ = raw.close_code();
+}
+
+fn check_with_logs_as(format: &str) {
+    let mut place = Place::new("127.0.0.1:0");
+    let issuer = Issuer::new(&place, "HS256", "good");
+    let foreign = Issuer::new(&place, "ES256", "good");
+    let api_key = ApiKey::new("prices", "publish = [\"prices/#\"]");
+    let stranger = ApiKey::new("stranger", "");
+    let inline = "an inline secret of forty bytes, or more";
+    let ticket_key = "0badc0de".repeat(8);
+    let tables = format!("secret = \"{inline}\"\n{}", api_key.table);
+    let configured = format!(
+        "[logging]\nlevel = \"debug\"\nformat = \"{format}\"\n[tickets]\nkeys = [\"{ticket_key}\"]\n{}",
+        configuration(&tables, &[&issuer])
+    );
+    place.configure(&configured);
+    let mut server = place.start();
+
+    let mut secrets = Secrets::default();
+    let credentials = [
+        issuer.token("--sub anna --all #"),
+        issuer.token("--sub anna --subscribe other --jti revoked"),
+        issuer.sign(&json!({"sub": "anna", "exp": 5, "permissions": {"all": ["#"]}})),
+        foreign.token("--sub anna --all #"),
+        api_key.key.clone(),
+        stranger.key.clone(),
+    ];
+    for secret in credentials.iter().map(String::as_str) {
+        secrets.add(secret);
+    }
+    for secret in [&issuer.secret(), inline, &ticket_key] {
+        secrets.add(secret);
+    }
+    let json = "Content-Type: application/json";
+    let revocations = server.operators_url("/api/v1/revocations");
+    let body = "{\"jti\": \"revoked\"}";
+    curl(&["-H", json, "-d", body, &revocations]).expect(201);
+    for credential in &credentials {
+        show(&server, &secrets, credential);
+    }
+    // A ticket is as good as a token.
+    let mut native = Native::with_token(&server.clients, &credentials[0]);
+    native.subscribe_one(1, "news");
+    native.ask_ticket();
+    let Frame::Ticket(ticket) = native.next_frame() else {
+        panic!("a ticket was expected");
+    };
+    secrets.add(&end_to_end::tokens::base64(&ticket));
+    let opening = Opening {
+        ticket: Some((&ticket, &[])),
+        ..Opening::default()
+    };
+    assert!(matches!(
+        Native::open(&server.clients, &opening).next_frame(),
+        Frame::Welcome { .. }
+    ));
+
+    // Whatever operators may ask.
+    for path in [
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/",
+        "/api/v1/revocations",
+    ] {
+        secrets.check(path, &curl(&[&server.operators_url(path)]).body);
+    }
+    // Changes, faults among them: what is wrong with a secret is said without it.
+    let reload = |expected: u16| {
+        let url = server.operators_url("/api/v1/reload");
+        let answer = curl(&["-X", "POST", "-H", json, &url]);
+        secrets.check("a reload's answer", &answer.body);
+        assert_eq!(answer.status, expected, "{answer:?}");
+    };
+    let other = "another inline secret of forty bytes....";
+    place.configure(&configured.replace(inline, other));
+    reload(200);
+    let short = "too-short-to-be-any-good";
+    place.configure(&configured.replace(inline, short));
+    reload(422);
+    place.configure(&configured.replace(&ticket_key, &ticket_key[..60]));
+    reload(422);
+    let secret_file = fs::read_to_string(place.path("crore.toml")).expect("the file is ours");
+    assert!(secret_file.contains("[entitlement]"));
+    let mut changed = Secrets(Vec::new());
+    for secret in [other, short] {
+        changed.add(secret);
+    }
+    place.configure(&configured);
+    for arguments in [&["config", "print"][..], &["config", "print", "--json"]] {
+        let mut command = crore();
+        command.args(arguments).arg("--config");
+        let ended = Process::start(command.arg(place.path("crore.toml"))).end();
+        ended.assert_success();
+        secrets.check("config print", &ended.lines.join("\n"));
+    }
+    server.process.signal("HUP");
+    server.process.wait_for("the reload", |line| {
+        line.contains("was read again").then_some(())
+    });
+    server.process.signal("TERM");
+    let lines = server.end().lines.join("\n");
+    assert!(lines.contains("Credentials were refused."), "{lines}");
+    secrets.check("the log", &lines);
+    changed.check("the log", &lines);
+}
+
+#[test]
+fn nothing_secret_is_told_in_text() {
+    check_with_logs_as("text");
+}
+
+#[test]
+fn nothing_secret_is_told_in_json() {
+    check_with_logs_as("json");
+}
