@@ -1,0 +1,268 @@
+//! Limits of listeners, connections, topics and shards that no other test on the real binary meets (`abuse.rs`, `bad_input.rs`,
+//! `shortages.rs`): each has a named error and a metric, and whoever keeps to it goes on.
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Item, Native};
+use end_to_end::raw::Raw;
+use end_to_end::server::{Place, Server};
+
+const RATE_LIMITED: u64 = 329;
+
+fn refusals(server: &Server, limit: &str) -> u64 {
+    let name = format!("crore_limit_refusals_total{{limit=\"{limit}\"}}");
+    Metrics::of(&server.operators).scrape().number(&name)
+}
+
+fn turned_away(server: &Server, limit: &str) -> u64 {
+    let name = format!("crore_connections_turned_away_total{{limit=\"{limit}\"}}");
+    Metrics::of(&server.operators).scrape().number(&name)
+}
+
+/// A request whose answer is read, on a connection that stays.
+fn ask(raw: &mut Raw, method: &str, target: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    raw.send((head + body).as_bytes());
+    raw.read_answer()
+}
+
+#[test]
+fn connects_to_a_listener_in_a_second() {
+    let server = Server::with_configuration("[listen]\nconnect_rate_max = 3\n");
+    let told: Vec<String> = (0..10)
+        .map(|_| {
+            let mut raw = Raw::connect(&server.clients);
+            raw.send(b"GET /topics/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            raw.read_to_close()
+        })
+        .collect();
+    let refused: Vec<&String> = told.iter().filter(|told| told.contains(" 429 ")).collect();
+    assert!((1..=7).contains(&refused.len()), "{told:?}");
+    assert!(
+        refused.iter().all(|told| told.contains("rate_limited")),
+        "{told:?}"
+    );
+    assert_eq!(turned_away(&server, "listener_rate"), refused.len() as u64);
+}
+
+/// Those of TLS are closed without a word: one would have to be sealed.
+#[test]
+fn connections_of_a_listener_with_tls() {
+    let mut place = Place::new("127.0.0.1:0");
+    let (certificate, key) = (place.path("cert.pem"), place.path("key.pem"));
+    end_to_end::process::assert_success(
+        end_to_end::tools::crore()
+            .args(["tls", "self-signed", "--name", "localhost", "--out"])
+            .arg(certificate.parent().expect("a folder")),
+    );
+    place.configure(&format!(
+        "[tls]\nlisten = \"127.0.0.1:0\"\ncertificate_file = {certificate:?}\nkey_file = {key:?}\nconnections_max = 1\n"
+    ));
+    let server = place.start();
+    let port = server.tls_clients.rsplit(':').next().expect("a port");
+    let url = format!("https://localhost:{port}/topics/none");
+    let mut inside = Raw::connect(&server.tls_clients);
+    Metrics::of(&server.operators).wait_for("crore_connections", |count| count == 1);
+    assert_eq!(Raw::connect(&server.tls_clients).read_to_close(), "");
+    assert_eq!(turned_away(&server, "listener_connections"), 1);
+    inside.send(b"no handshake");
+    inside.read_to_close();
+    Metrics::of(&server.operators).wait_for("crore_connections", |count| count == 0);
+    let certificate = certificate.to_str().expect("text");
+    curl(&["--cacert", certificate, &url]).expect(200);
+}
+
+#[test]
+fn bytes_published_in_a_second() {
+    let server = Server::with_configuration("[limits]\npublish_bytes_rate_max = \"1KiB\"\n");
+    let mut raw = Raw::connect(&server.clients);
+    let body = "x".repeat(600);
+    let answers: Vec<(u16, String)> = (0..6)
+        .map(|_| ask(&mut raw, "POST", "/topics/a", &body))
+        .collect();
+    assert_eq!(answers[0].0, 200, "{answers:?}");
+    let refused = answers.iter().find(|(status, _)| *status == 429);
+    assert!(
+        refused.is_some_and(|(_, body)| body.contains("rate_limited")),
+        "{answers:?}"
+    );
+    let (mut native, _) = Native::connect(&server.clients, None);
+    (1..7).for_each(|request| native.publish(request, "a", &body));
+    let frames: Vec<Frame> = (1..7).map(|_| native.next_frame()).collect();
+    let is_refused = |frame: &Frame| {
+        matches!(
+            frame,
+            Frame::Error {
+                reference: 1,
+                code: RATE_LIMITED,
+                temporary: true,
+                ..
+            }
+        )
+    };
+    assert!(
+        frames.iter().any(is_refused) && frames.contains(&Frame::Published(1)),
+        "{frames:?}"
+    );
+    assert!(refusals(&server, "publish_rate") > 0);
+    // Somebody else is not concerned.
+    publish(&server.url("/topics/a"), &body);
+}
+
+#[test]
+fn requests_in_a_second() {
+    let server = Server::with_configuration("[http]\nrequests_rate_max = 3\n");
+    let mut raw = Raw::connect(&server.clients);
+    let answers: Vec<(u16, String)> = (0..8)
+        .map(|_| ask(&mut raw, "GET", "/topics/a", ""))
+        .collect();
+    assert!(
+        answers[..3].iter().all(|(status, _)| *status == 200),
+        "{answers:?}"
+    );
+    let refused: Vec<_> = answers
+        .iter()
+        .filter(|(status, _)| *status == 429)
+        .collect();
+    assert!(!refused.is_empty(), "{answers:?}");
+    assert!(
+        refused
+            .iter()
+            .all(|(_, body)| body.contains("rate_limited")),
+        "{answers:?}"
+    );
+    assert_eq!(refusals(&server, "requests_rate"), refused.len() as u64);
+    curl(&[&server.url("/topics/a")]).expect(200);
+}
+
+/// Pings of WebSocket and of the native protocol count together.
+#[test]
+fn pings_in_a_second() {
+    let server = Server::with_configuration("[websocket]\nping_rate_max = 4\n");
+    let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
+    raw.send_frame(2, b"\x01\x00\x01\x00");
+    for _ in 0..3 {
+        raw.send_frame(9, b"");
+        raw.send_frame(2, b"\x07\x00\x05");
+    }
+    assert_eq!(raw.close_code(), 3509);
+    let mut echo = Raw::web_socket(&server.clients, "/echo", "");
+    (0..3).for_each(|_| echo.send_frame(9, b""));
+    assert_eq!(echo.read_frame().0, 10);
+    let flooding = "crore_connections_flooding_total{reason=\"pings\"}";
+    assert_eq!(Metrics::of(&server.operators).scrape().number(flooding), 1);
+}
+
+/// Over HTTP the answer to the last fault is the connection's last.
+#[test]
+fn nothing_but_errors_over_http() {
+    let server = Server::with_configuration("[limits]\nerrors_max = 4\n");
+    let mut raw = Raw::connect(&server.clients);
+    let mut answers = 0;
+    let last = loop {
+        raw.send(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n");
+        let head = raw.read_until(b"\r\n\r\n").to_lowercase();
+        raw.read_until(b"}");
+        answers += 1;
+        if head.contains("connection: close") {
+            break raw.read_to_close();
+        }
+    };
+    assert!(
+        (4..=5).contains(&answers) && last.is_empty(),
+        "{answers} {last}"
+    );
+    let flooding = "crore_connections_flooding_total{reason=\"errors\"}";
+    assert_eq!(Metrics::of(&server.operators).scrape().number(flooding), 1);
+}
+
+#[test]
+fn subscriptions_and_filters() {
+    let server = Server::with_configuration(
+        "[limits]\nsubscriptions_per_session_max = 3\nfilters_per_session_max = 1\nfilters_per_shard_max = 2\n",
+    );
+    let connect = || Native::connect(&server.clients, None).0;
+    let refused = |frame: Frame, expected: u64| match frame {
+        Frame::Error {
+            reference: 2, code, ..
+        } => assert_eq!(code, expected),
+        other => panic!("{other:?}"),
+    };
+    let mut native = connect();
+    for (number, filter) in [(1, "a/+"), (2, "b"), (3, "c")] {
+        let answer = native.subscribe_one(number, filter);
+        assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
+    }
+    refused(native.subscribe_one(4, "d"), 305);
+    let mut other = connect();
+    let item = |subscription, filter| Item {
+        subscription,
+        filter,
+        fail_on_gap: false,
+    };
+    other.subscribe(&[item(1, "b/+"), item(2, "c/+")]);
+    let answers = [other.next_frame(), other.next_frame()];
+    assert!(
+        answers.iter().any(|frame| matches!(
+            frame,
+            Frame::Error {
+                code: 312,
+                id: 2,
+                ..
+            }
+        )),
+        "{answers:?}"
+    );
+    refused(connect().subscribe_one(1, "d/+"), 323);
+    assert_eq!(refusals(&server, "subscriptions_per_session"), 1);
+    assert_eq!(refusals(&server, "filters_per_session"), 1);
+    let full = "crore_refusals_total{reason=\"filters_full\"}";
+    // Each home is asked.
+    assert!(Metrics::of(&server.operators).scrape().number(full) > 0);
+    // What was refused was refused alone.
+    publish(&server.url("/topics/b"), "on");
+    loop {
+        match native.next_frame() {
+            Frame::Message { payload, .. } => break assert_eq!(payload, "on"),
+            Frame::CaughtUp(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Messages that are too long, by each way in: named, counted, and nothing of them is kept.
+#[test]
+fn messages_and_frames() {
+    let server = Server::with_configuration(
+        "[limits]\nmessage_bytes_max = \"1KiB\"\n[websocket]\nframe_bytes_max = \"16KiB\"\necho_bytes_max = \"1KiB\"\n",
+    );
+    let long = "x".repeat(1_025);
+    curl(&["-d", &long, &server.url("/topics/a")]).expect_problem(413, "message_too_large");
+    let envelope = format!("{{\"topic\":\"a\",\"data\":\"{long}\"}}");
+    curl(&["-d", &envelope, &server.url("/publish")]).expect_problem(413, "message_too_large");
+    let (mut native, _) = Native::connect(&server.clients, None);
+    native.publish(1, "a", &long);
+    let answer = native.next_frame();
+    assert!(
+        matches!(
+            answer,
+            Frame::Error {
+                reference: 1,
+                id: 1,
+                code: 301,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    native.publish(2, "a", &"x".repeat(20_000));
+    assert_eq!(native.next_frame(), Frame::Closed(1009));
+    let mut echo = Raw::web_socket(&server.clients, "/echo", "");
+    echo.send_frame(1, long.as_bytes());
+    assert_eq!(echo.close_code(), 1009);
+    let history = curl(&[&server.url("/topics/a")]).expect(200).json();
+    assert_eq!(history["messages"].as_array().map(Vec::len), Some(0));
+    let scrape = Metrics::of(&server.operators).scrape();
+    assert!(scrape.number("crore_protocol_errors_total") >= 2);
+}
