@@ -36,7 +36,19 @@ fn wrong_configuration_is_told_with_its_place() {
     };
     check(
         "[limits]\ntopics_mix = 5\n",
-        &["crore-wrong-", "2", "topics_mix"],
+        &["crore-wrong-", ".toml:2", "topics_mix", "topics_max"],
+    );
+    check("[limts]\n", &[".toml:1", "limits"]);
+    check(
+        "[http]\nwait_max = 25\n[listen]\nsocket_send_bytes = \"64KB\"\n",
+        &[
+            ".toml:2",
+            "http.wait_max",
+            "25s",
+            ".toml:4",
+            "listen.socket_send_bytes",
+            "64KiB",
+        ],
     );
     check("[limits]\ntopics_max = \"many\"\n", &["topics_max", "2"]);
     check("[limits\n", &["crore-wrong-", "1"]);
