@@ -17,6 +17,7 @@ mod memory_ceiling;
 mod plan;
 mod process;
 mod reload;
+mod service_manager;
 mod shortages;
 mod signals;
 mod terminal;

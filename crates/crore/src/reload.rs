@@ -10,7 +10,7 @@ use crate::configuration::changes::{self, Change};
 use crate::configuration::fault::{Fault, Faults, Origin};
 use crate::configuration::{self, Configuration, assemble};
 use crate::logging::{Level, Log};
-use crate::{entitled, process, tls_files};
+use crate::{entitled, process, service_manager, tls_files};
 use broker::settings::Settings;
 use node::Node;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -68,7 +68,12 @@ impl Reloader {
     /// # Errors
     /// All faults. Nothing has changed then.
     pub fn reload(&self, reason: &str) -> Result<Reloaded, Faults> {
+        service_manager::reloading();
         let result = self.take(&mut self.lock());
+        service_manager::ready(match &result {
+            Ok(_) => "serves",
+            Err(_) => "serves, by the configuration from before a faulty one",
+        });
         self.count(&result);
         match &result {
             Ok(reloaded) => self.tell(reason, reloaded),

@@ -14,7 +14,7 @@ use crate::exit::Ending;
 use crate::logging::{Format, Level, Log};
 use crate::reload::Reloader;
 use crate::signals::Signal;
-use crate::{memory_ceiling, process, shortages, signals, ticket_keys, tls_files};
+use crate::{memory_ceiling, process, service_manager, shortages, signals, ticket_keys, tls_files};
 use anyhow::Context;
 use broker::entitlement::Judge;
 use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
@@ -90,7 +90,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         .context("the operators' port cannot be served")?;
     serving.watch_memory(&configuration, log)?;
     shortages::watch(Arc::clone(&serving.node), log).context("no thread to watch for shortages")?;
-    process::notify_service_manager("READY=1");
+    service_manager::ready("serves");
+    let watched = Arc::clone(&serving.node);
+    service_manager::watch(move || {
+        let node = watched.read().unwrap_or_else(PoisonError::into_inner);
+        node.as_ref()
+            .map(|node| node.statistics().silent_threads == 0)
+    })
+    .context("no thread to tell the service manager that the node lives")?;
     log.announce("ready", &[]);
 
     let signal = loop {
@@ -294,7 +301,7 @@ fn not_started(configuration: &Configuration, error: StartError) -> Ending {
 
 fn drain(serving: Serving, window_ms: u64, log: &Log, signal: Signal) {
     serving.is_draining.store(true, Ordering::Release);
-    process::notify_service_manager("STOPPING=1");
+    service_manager::stopping("drains");
     let reason = if signal == Signal::Terminate {
         "SIGTERM"
     } else {

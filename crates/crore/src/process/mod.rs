@@ -1,11 +1,9 @@
-//! What a process knows about itself and its system: memory, time, cores, the service manager.
+//! What a process knows about itself and its system: memory, time, cores.
 
 pub mod identity;
 pub mod memory;
 
 use std::fs;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Cores that this process may use.
 pub fn cores_count() -> usize {
@@ -33,22 +31,6 @@ pub fn cpu_seconds(process: u32) -> Option<f64> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-}
-
-/// Tells the service manager that waits for it (`Type=notify`) what has become of us: `READY=1`, `STOPPING=1`.
-pub fn notify_service_manager(state: &str) {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    let name = name.as_encoded_bytes();
-    let address = match name.strip_prefix(b"@") {
-        Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name),
-        None => SocketAddr::from_pathname(String::from_utf8_lossy(name).as_ref()),
-    };
-    // A service manager that does not listen is no reason not to serve.
-    if let (Ok(socket), Ok(address)) = (UnixDatagram::unbound(), address) {
-        let _ = socket.send_to_addr(state.as_bytes(), &address);
-    }
 }
 
 fn kibibytes_of(text: &str, field: &str) -> Option<u64> {
