@@ -8,7 +8,7 @@ use crate::admin::revocations::Revoking;
 use crate::cli::ConfigurationArguments;
 use crate::configuration::changes::{self, Change};
 use crate::configuration::fault::{Fault, Faults, Origin};
-use crate::configuration::{self, Configuration, assemble};
+use crate::configuration::{self, Configuration, assemble, assemble_logging};
 use crate::logging::{Level, Log};
 use crate::{entitled, process, service_manager, tls_files};
 use broker::settings::Settings;
@@ -138,8 +138,7 @@ impl Reloader {
         let waiting = node.reload(self.settings(&wanted, &node.settings()));
         let changes = changes::changes(in_force, &wanted, &waiting);
         *in_force = changes::merge(in_force, &wanted, &waiting);
-        self.log
-            .set_level(Level::of(in_force.text("logging.level")));
+        self.log.set_levels(&assemble_logging::levels(in_force));
         Ok(Reloaded {
             changes,
             certificate: self.tls.is_some(),

@@ -6,7 +6,7 @@ use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::value::Value;
 use crate::configuration::{Configuration, assemble};
 use crate::exit::Ending;
-use crate::logging::{Level, Log};
+use crate::logging::{Level, Log, Target};
 use crate::ticket_keys::Notice;
 use node::TlsOptions;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub fn reload(configuration: &Configuration, server: &Server, log: &Log) -> Resu
             &error,
         )])
     })?;
-    log.write(
+    log.to(Target::Tls).write(
         Level::Info,
         "The TLS certificate was read again.",
         &[

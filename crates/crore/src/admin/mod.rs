@@ -8,6 +8,8 @@ mod authority;
 mod door_metrics;
 mod entitlement_metrics;
 mod exposition;
+pub mod log_metrics;
+pub mod logs;
 pub mod metrics;
 mod page;
 mod reload;
@@ -39,6 +41,8 @@ pub struct Operated {
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// What revocations act on; none where nobody is asked for a token.
     pub revoking: Option<Revoking>,
+    /// The log, to look at and to set.
+    pub logging: logs::Logging,
     /// Reads the configuration again.
     pub reload: Box<dyn Fn() -> Result<Reloaded, Faults> + Send + Sync>,
 }
@@ -114,6 +118,10 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             .map(|revoking| Arc::clone(&revoking.judge)),
     };
     let operators = Router::new()
+        .merge(logs::routes(
+            authority.clone(),
+            shared.operated.logging.clone(),
+        ))
         .merge(reload::routes(authority.clone(), Arc::clone(&shared)))
         .merge(revocations::routes(
             authority,

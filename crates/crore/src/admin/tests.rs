@@ -1,6 +1,7 @@
 //! The port as a client sees it: real sockets, one request each.
 
 use super::*;
+use crate::logging::{Format, Level, Levels, Log};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,7 @@ impl Port {
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
             revoking: None,
+            logging: logging(),
             reload: Box::new(reloaded),
         };
         spawn(vec![listener], operated).unwrap();
@@ -76,6 +78,14 @@ fn health_follows_readiness() {
     port.check("/healthz", 503, "\"status\":\"draining\"");
 }
 
+fn logging() -> logs::Logging {
+    let log = Log::new(Format::Text, &Levels::new(Level::Info));
+    logs::Logging {
+        log,
+        change: Arc::new(move |levels| log.set_levels(levels)),
+    }
+}
+
 fn reloaded() -> Result<Reloaded, Faults> {
     Ok(Reloaded {
         changes: vec![crate::configuration::changes::Change {
@@ -106,6 +116,38 @@ fn a_reload_needs_a_request_that_no_page_can_make() {
         let answer = port.ask(&format!("{method} /api/v1/reload"), "localhost");
         assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     }
+}
+
+#[test]
+fn levels_and_lines() {
+    let port = Port::open();
+    port.check("/api/v1/logging", 200, "\"access\":\"off\"");
+    port.check(
+        "/api/v1/logs",
+        200,
+        "{\"lines\":[],\"next\":0,\"oldest\":1}\n",
+    );
+    port.check("/api/v1/logs?level=loud", 400, "\"code\":\"bad_request\"");
+    let put = |media_type: &str, body: &str| {
+        let head = format!(
+            "localhost\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        port.ask("PUT /api/v1/logging", &head)
+    };
+    let body = r#"{"levels":{"access":"info"}}"#;
+    assert!(put("text/plain", body).starts_with("HTTP/1.1 415 "));
+    assert!(put("application/json", "{}").starts_with("HTTP/1.1 400 "));
+    let answer = put("application/json", body);
+    assert!(answer.contains("\"access\":\"info\""), "{answer}");
+    port.check("/api/v1/logging", 200, "\"access\":\"info\"");
+    let told = "\"message\":\"An operator has changed the levels of the log.\"";
+    port.check("/api/v1/logs?target=operators", 200, told);
+    port.check(
+        "/api/v1/logs?after=1",
+        200,
+        "{\"lines\":[],\"next\":1,\"oldest\":1}\n",
+    );
 }
 
 #[test]
@@ -201,6 +243,7 @@ fn without_listeners_nothing_is_served() {
         readiness: Box::new(|| Readiness::Ready),
         metrics: Box::new(String::new),
         revoking: None,
+        logging: logging(),
         reload: Box::new(reloaded),
     };
     assert!(spawn(Vec::new(), operated).is_ok());

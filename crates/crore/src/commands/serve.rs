@@ -4,14 +4,15 @@
 //! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the
 //! configuration again ([`crate::reload`]).
 
+use crate::admin::logs::Logging;
 use crate::admin::revocations::Revoking;
 use crate::admin::{self, About, Readiness};
 use crate::cli::ConfigurationArguments;
 use crate::configuration::fault::{Fault, Faults};
-use crate::configuration::{self, Configuration, assemble, document};
+use crate::configuration::{self, Configuration, assemble, assemble_logging, document};
 use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
-use crate::logging::{Format, Level, Log};
+use crate::logging::{Level, Log, Target};
 use crate::reload::Reloader;
 use crate::signals::Signal;
 use crate::{memory_ceiling, process, service_manager, shortages, signals, ticket_keys, tls_files};
@@ -41,11 +42,12 @@ pub struct Arguments {
 /// A fault in the configuration, a port that cannot be bound, or the signal that ended it.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let configuration = configuration::load(&arguments.configuration.sources())?;
-    let log = log_of(&configuration);
+    let log = assemble_logging::log(&configuration);
+    let _flushing = log.flushing();
     // Before any thread exists: each keeps what it was started with.
     process::identity::settle(&configuration, &log)?;
     let (sender, signal) = mpsc::channel();
-    watch_signals(sender.clone());
+    watch_signals(sender.clone(), log);
     if arguments.end_with_stdin {
         std::thread::spawn(move || {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -67,9 +69,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let operator_addresses = local_addresses(&operators)?;
     let mut serving = start(&configuration, &operator_addresses)?;
     give_up_low_ports().context("the right to bind low ports cannot be given up")?;
+    log.begin().context("no thread to write log lines")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
         let changed = serving.keys_changed();
-        entitled::watch(notices, changed, log).context("no thread to tell of refusals")?;
+        entitled::watch(notices, changed, log.to(Target::Entitlement))
+            .context("no thread to tell of refusals")?;
     }
 
     for address in &serving.addresses {
@@ -82,14 +86,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     for address in &operator_addresses {
         log.announce("listening operators", &[("url", &http_url(*address))]);
     }
-    for (level, notice) in &serving.notices {
-        log.write(*level, notice, &[]);
+    for (target, level, notice) in &serving.notices {
+        log.to(*target).write(*level, notice, &[]);
     }
     let reloader = Arc::new(serving.reloader(arguments, &configuration, log));
     admin::spawn(operators, serving.operated(&configuration, &reloader))
         .context("the operators' port cannot be served")?;
     serving.watch_memory(&configuration, log)?;
-    shortages::watch(Arc::clone(&serving.node), log).context("no thread to watch for shortages")?;
+    let limits = log.to(Target::Limits);
+    shortages::watch(Arc::clone(&serving.node), limits)
+        .context("no thread to watch for shortages")?;
     service_manager::ready("serves");
     let watched = Arc::clone(&serving.node);
     service_manager::watch(move || {
@@ -127,7 +133,7 @@ struct Serving {
     tls_addresses: Vec<SocketAddr>,
     /// What clients with TLS are shown.
     tls: Option<Arc<tls::Server>>,
-    notices: Vec<ticket_keys::Notice>,
+    notices: Vec<(Target, Level, String)>,
     /// Who judges tokens and API keys, if anybody.
     entitled: Option<Entitled>,
     /// Origins of the operators' pages.
@@ -139,7 +145,7 @@ impl Serving {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
             let ceiling = configuration.number("limits.memory_bytes_max");
-            memory_ceiling::watch(ceiling, &node.pressure(), log)
+            memory_ceiling::watch(ceiling, &node.pressure(), log.to(Target::Limits))
                 .context("no thread to watch memory")?;
         }
         Ok(())
@@ -172,7 +178,7 @@ impl Serving {
             tls: self.tls.clone(),
             revoking: self.revoking(),
             own_origins: self.own_origins.clone(),
-            log,
+            log: log.to(Target::Configuration),
             counts: Mutex::default(),
         }
     }
@@ -183,6 +189,7 @@ impl Serving {
         let asked = Arc::clone(&self.node);
         let measured = Arc::clone(&self.node);
         let node_name = configuration.text("node.name").to_owned();
+        let log = reloader.log;
         let revoking = self.revoking();
         let judge = revoking
             .as_ref()
@@ -209,7 +216,12 @@ impl Serving {
                 let reloads = admin::metrics::of_reloads(counting.counts());
                 admin::metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
                     + &reloads
+                    + &admin::log_metrics::render(&log.counts())
             }),
+            logging: Logging {
+                log,
+                change: Arc::new(move |levels| log.set_levels(levels)),
+            },
             revoking,
             reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
         }
@@ -222,19 +234,20 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
     let own_origins = origins_of_pages(operators);
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);
-    let mut notices = keys_of_tickets(configuration, &mut options);
+    let of_tickets = keys_of_tickets(configuration, &mut options);
+    let mut notices = about(Target::Tickets, of_tickets);
     let (tls, notice) = tls_files::load(configuration)?;
-    notices.extend(notice);
+    notices.extend(about(Target::Tls, notice));
     let server = tls.as_ref().map(|tls| Arc::clone(&tls.server));
     options.tls = tls;
     let entitled = entitled::prepare(configuration)?;
-    notices.extend(entitled::notices(configuration));
+    notices.extend(about(Target::Entitlement, entitled::notices(configuration)));
     options.judge = entitled
         .as_ref()
         .map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
-    notices.extend(of_node.map(|notice| (Level::Warn, notice)));
+    notices.extend(of_node.map(|notice| (Target::Node, Level::Warn, notice)));
     Ok(Serving {
         addresses: node.addresses().to_vec(),
         tls_addresses: node.tls_addresses().to_vec(),
@@ -246,6 +259,16 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
         is_draining: Arc::new(AtomicBool::new(false)),
         own_origins,
     })
+}
+
+fn about(
+    target: Target,
+    notices: impl IntoIterator<Item = (Level, String)>,
+) -> Vec<(Target, Level, String)> {
+    let notices = notices.into_iter();
+    notices
+        .map(|(level, notice)| (target, level, notice))
+        .collect()
 }
 
 /// By which a browser calls the operators' addresses.
@@ -334,11 +357,13 @@ fn drain(serving: Serving, window_ms: u64, log: &Log, signal: Signal) {
 }
 
 /// The first signal is received; a second one ends the process.
-fn watch_signals(sender: mpsc::Sender<Signal>) {
+fn watch_signals(sender: mpsc::Sender<Signal>, log: Log) {
     let mut count = 0_u32;
     signals::watch(move |signal| {
         count += u32::from(signal != Signal::Hangup);
         if count > 1 || sender.send(signal).is_err() {
+            // Who ends it at once does not wait for who reads.
+            log.flush(Duration::from_millis(100));
             std::process::exit(i32::from(signal.exit_code()));
         }
     });
@@ -364,12 +389,4 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending>
 
 fn http_url(address: SocketAddr) -> String {
     format!("http://{address}")
-}
-
-fn log_of(configuration: &Configuration) -> Log {
-    let format = match configuration.text("logging.format") {
-        "json" => Format::Json,
-        _ => Format::Text,
-    };
-    Log::new(format, Level::of(configuration.text("logging.level")))
 }

@@ -5,6 +5,7 @@
 //! ends with exit code 78.
 
 pub mod assemble;
+pub mod assemble_logging;
 pub mod changes;
 pub mod document;
 pub mod explain;

@@ -385,6 +385,12 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "The least severe level that is written.",
     ),
     live(
+        "logging.levels",
+        Kind::Words,
+        "",
+        "Levels of single targets, such as [\"access=info\", \"tls=debug\"]; off writes nothing. Targets: node, configuration, operators, entitlement, tls, tickets, limits, log, logging; and off unless they are named here: access (clients that come and go, HTTP requests) and audit (what clients were permitted, info, and refused, warn). Operators can change them until the next reload.",
+    ),
+    live(
         "http.head_bytes_max",
         size(KIB, MIB),
         "16KiB",

@@ -3,6 +3,7 @@
 pub mod entitlement;
 
 use super::Configuration;
+use super::assemble_logging;
 use super::fault::{Fault, Origin};
 use std::collections::HashMap;
 
@@ -67,6 +68,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_logs(configuration, faults);
     check_rules(configuration, faults);
     entitlement::check(configuration, faults);
+    assemble_logging::check(configuration, faults);
 }
 
 fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
