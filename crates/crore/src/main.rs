@@ -14,6 +14,7 @@ mod entitled;
 mod exit;
 mod logging;
 mod memory_ceiling;
+mod metrics;
 mod plan;
 mod process;
 mod reload;

@@ -5,16 +5,10 @@
 //! this machine, so that no web page can reach it by a name of its own that resolves to loopback.
 
 mod authority;
-mod door_metrics;
-mod entitlement_metrics;
-mod exposition;
-pub mod log_metrics;
 pub mod logs;
-pub mod metrics;
 mod page;
 mod reload;
 pub mod revocations;
-mod tls_metrics;
 
 use crate::configuration::fault::Faults;
 use crate::reload::Reloaded;

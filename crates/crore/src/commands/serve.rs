@@ -15,7 +15,9 @@ use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
 use crate::reload::Reloader;
 use crate::signals::Signal;
-use crate::{memory_ceiling, process, service_manager, shortages, signals, ticket_keys, tls_files};
+use crate::{
+    memory_ceiling, metrics, process, service_manager, shortages, signals, ticket_keys, tls_files,
+};
 use anyhow::Context;
 use broker::entitlement::Judge;
 use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
@@ -213,10 +215,10 @@ impl Serving {
                 let node = measured.read().unwrap_or_else(PoisonError::into_inner);
                 let statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
                 let of_judge = judge.as_ref().map(|judge| judge.statistics());
-                let reloads = admin::metrics::of_reloads(counting.counts());
-                admin::metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
+                let reloads = metrics::of_reloads(counting.counts());
+                metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
                     + &reloads
-                    + &admin::log_metrics::render(&log.counts())
+                    + &metrics::log::render(&log.counts())
             }),
             logging: Logging {
                 log,

@@ -1,6 +1,7 @@
 //! What `/metrics` says of tokens and API keys: verdicts, signatures, key sets, revocations. Never by user.
 
 use super::exposition::Exposition;
+use broker::edge::EdgeStatistics;
 use entitlement::Statistics;
 
 /// Families of entitlement. They stand there also where nobody is asked for a token, as zeros.
@@ -57,4 +58,43 @@ pub fn write(exposition: &mut Exposition, statistics: &Statistics) {
     ] {
         exposition.gauge(name, help, value);
     }
+}
+
+/// Families of what edges did about it.
+pub fn write_edge(exposition: &mut Exposition, edge: &EdgeStatistics) {
+    exposition.gauge(
+        "crore_entitlements",
+        "Distinct tokens and API keys whose clients are here now.",
+        edge.entitlements,
+    );
+    exposition.counter(
+        "crore_credential_questions_total",
+        "Tokens and API keys that had to be judged.",
+        edge.questions,
+    );
+    exposition.counter(
+        "crore_credentials_refused_total",
+        "Tokens and API keys that were refused.",
+        edge.credentials_refused,
+    );
+    exposition.counter(
+        "crore_forbidden_total",
+        "Actions that their client's token does not permit.",
+        edge.forbidden,
+    );
+    exposition.counter(
+        "crore_renewals_total",
+        "Sessions that went on with a new token.",
+        edge.renewals,
+    );
+    exposition.counter(
+        "crore_tokens_expired_total",
+        "Connections ended because their token had expired.",
+        edge.tokens_expired,
+    );
+    exposition.counter(
+        "crore_revoked_total",
+        "Connections ended because their token was revoked.",
+        edge.revoked,
+    );
 }
