@@ -335,7 +335,7 @@ impl Mailbox for Nobody {
         panic!("there is no other shard");
     }
 
-    fn ask(&mut self, _: u16, _: Vec<broker::disk::DiskRequest>) {
+    fn ask(&mut self, _: u16, _: u64, _: Vec<broker::disk::DiskRequest>) {
         panic!("there is no log on disk");
     }
 

@@ -303,16 +303,22 @@ struct SystemClock {
 
 impl Clock for SystemClock {
     fn now(&mut self) -> Now {
+        self.now_and_us().0
+    }
+
+    fn monotonic_us(&mut self) -> u64 {
+        self.began.elapsed().as_micros() as u64
+    }
+
+    fn now_and_us(&mut self) -> (Now, u64) {
+        let monotonic_us = self.monotonic_us();
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        Now {
-            monotonic_ms: self.monotonic_ms(),
+        let now = Now {
+            monotonic_ms: monotonic_us / 1_000,
             unix_ms: unix.as_millis() as u64,
-        }
-    }
-
-    fn monotonic_ms(&mut self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        };
+        (now, monotonic_us)
     }
 }

@@ -19,6 +19,7 @@ pub mod reactor;
 mod report;
 pub mod restore;
 mod running;
+pub mod timing;
 mod vital;
 
 pub use log_thread::LogError;

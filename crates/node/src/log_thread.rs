@@ -244,7 +244,11 @@ impl LogThread {
             let waiting: Vec<ToLog> = first.into_iter().chain(self.incoming.try_iter()).collect();
             for message in waiting {
                 match message {
-                    ToLog::Requests { from, requests } => self.worker.take(from, requests),
+                    ToLog::Requests {
+                        from,
+                        since_us,
+                        requests,
+                    } => self.worker.take(from, since_us, requests),
                     ToLog::Report(reply) => {
                         // Nobody waits any more: nothing is lost.
                         let _: Result<(), _> = reply.send(self.worker.statistics());
@@ -275,8 +279,11 @@ impl LogThread {
         }
         for (home, letters) in self.homes.iter().zip(by_home) {
             if !letters.is_empty() {
-                let log = self.log;
-                home.send(Post::Disk { log, letters });
+                home.send(Post::Disk {
+                    log: self.log,
+                    since_us: self.worker.committed_since_us(),
+                    letters,
+                });
             }
         }
     }

@@ -9,6 +9,7 @@
 //! one batch, so that neither waits for all of the other.
 
 use crate::age_clock::AgeClock;
+use crate::timing::UNTIMED;
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
 use broker::mail::{Code, HomeId, PageLimits, PartitionId};
 use broker::settings::Settings;
@@ -18,6 +19,7 @@ use log::store::{
 };
 use std::collections::VecDeque;
 use stdx::chunk::Slice;
+use stdx::histogram::Histogram;
 
 /// Bytes of records in one batch, about.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -56,8 +58,8 @@ pub struct LogStatistics {
     pub batches_failed: u64,
     /// Records refused with them.
     pub records_refused: u64,
-    /// Time that batches took, write and sync, in microseconds.
-    pub sync_us: u64,
+    /// How long batches took, write and sync.
+    pub syncs: Histogram,
     /// The longest of them, in microseconds.
     pub sync_us_max: u64,
     /// Reads served.
@@ -87,7 +89,7 @@ impl std::ops::AddAssign for LogStatistics {
         self.batch_bytes += other.batch_bytes;
         self.batches_failed += other.batches_failed;
         self.records_refused += other.records_refused;
-        self.sync_us += other.sync_us;
+        self.syncs += other.syncs;
         self.sync_us_max = self.sync_us_max.max(other.sync_us_max);
         self.reads += other.reads;
         self.reads_failed += other.reads_failed;
@@ -107,6 +109,8 @@ pub struct LogWorker<D: Disk> {
     homes_count: u16,
     first_partition: PartitionId,
     appends: VecDeque<Waiting>,
+    /// The earliest of those made durable in the last turn; see `timing`.
+    committed_since_us: u64,
     reads: VecDeque<(HomeId, Token, PartitionId, DiskQuery)>,
     /// For each home the generation that is refused.
     refused: Vec<Option<u32>>,
@@ -123,6 +127,7 @@ pub struct LogWorker<D: Disk> {
 #[derive(Debug)]
 struct Waiting {
     home: HomeId,
+    since_us: u64,
     generation: u32,
     partition: u32,
     topic: Slice,
@@ -148,6 +153,7 @@ impl<D: Disk> LogWorker<D> {
             homes_count: settings.homes_count,
             first_partition,
             appends: VecDeque::new(),
+            committed_since_us: UNTIMED,
             reads: VecDeque::new(),
             refused: vec![None; usize::from(settings.homes_count)],
             probe_at_ms: 0,
@@ -162,8 +168,8 @@ impl<D: Disk> LogWorker<D> {
         self.statistics.damages += damages;
     }
 
-    /// Takes a home's requests, in their order.
-    pub fn take(&mut self, home: HomeId, requests: Vec<DiskRequest>) {
+    /// Takes a home's requests, in their order. Publications among them have been on their way since `since_us` (`timing`).
+    pub fn take(&mut self, home: HomeId, since_us: u64, requests: Vec<DiskRequest>) {
         for request in requests {
             match request {
                 DiskRequest::Append {
@@ -173,6 +179,7 @@ impl<D: Disk> LogWorker<D> {
                     record,
                 } => self.appends.push_back(Waiting {
                     home,
+                    since_us,
                     generation,
                     partition: partition.wrapping_sub(self.first_partition),
                     topic,
@@ -194,6 +201,7 @@ impl<D: Disk> LogWorker<D> {
 
     /// One batch of what waits, then some reads, then retention and probing when they are due. True if more waits.
     pub fn turn(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) -> bool {
+        self.committed_since_us = UNTIMED;
         self.commit(now, out);
         for _ in 0..TURN_READS_MAX {
             match self.reads.pop_front() {
@@ -224,6 +232,11 @@ impl<D: Disk> LogWorker<D> {
             true => self.expire_at_ms,
             false => self.expire_at_ms.min(self.probe_at_ms),
         }
+    }
+
+    /// Since when the publications that the last turn has made durable have been on their way: the earliest of them.
+    pub fn committed_since_us(&self) -> u64 {
+        self.committed_since_us
     }
 
     /// Counters and gauges.
@@ -269,6 +282,7 @@ impl<D: Disk> LogWorker<D> {
                 continue;
             }
             bytes += size;
+            self.committed_since_us = self.committed_since_us.min(next.since_us);
             batch.push(next);
         }
         if batch.is_empty() {
@@ -286,7 +300,7 @@ impl<D: Disk> LogWorker<D> {
         let result = self.store.append(&appends, began.unix_ms);
         drop(appends);
         let took_us = now().monotonic_us.saturating_sub(began.monotonic_us);
-        self.statistics.sync_us += took_us;
+        self.statistics.syncs.record(took_us);
         self.statistics.sync_us_max = self.statistics.sync_us_max.max(took_us);
         match result {
             Ok(()) => {

@@ -4,6 +4,7 @@
 //! wake-up. Bounded by credit: what may be on its way is decided by edges and homes (`broker::mail`), not here.
 
 use crate::logs::LogStatistics;
+use crate::timing::{Stamps, Timings};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
@@ -21,6 +22,8 @@ pub enum Post {
     Requests {
         /// The edge.
         from: u16,
+        /// For measurement.
+        stamps: Stamps,
         /// In order.
         requests: Vec<Request>,
     },
@@ -28,6 +31,8 @@ pub enum Post {
     Letters {
         /// The home.
         from: u16,
+        /// For measurement.
+        stamps: Stamps,
         /// In order.
         letters: Vec<Letter>,
     },
@@ -35,6 +40,8 @@ pub enum Post {
     Disk {
         /// The log, by its index in the settings.
         log: u16,
+        /// Since when the publications that are durable by now have been on their way ([`Stamps::since_us`]).
+        since_us: u64,
         /// In order.
         letters: Vec<DiskLetter>,
     },
@@ -67,10 +74,10 @@ pub struct Report {
     pub edge: EdgeStatistics,
     /// Of its home role, if it has one.
     pub home: HomeStatistics,
-    /// Turns taken.
-    pub turns: u64,
-    /// Of these: turns that took over 10 milliseconds of work.
+    /// Turns of over 10 milliseconds of work.
     pub long_turns: u64,
+    /// How long turns, mailboxes and messages took.
+    pub timings: Timings,
     /// Bytes of memory by component.
     pub memory: Components,
 }
@@ -80,8 +87,9 @@ pub trait Mailbox {
     /// Hands a batch to another shard; it is there when that shard takes its next turn, and the shard is woken.
     fn send(&mut self, to: u16, post: Post);
 
-    /// Hands a home's requests to a log thread, by the log's index in the settings.
-    fn ask(&mut self, log: u16, requests: Vec<DiskRequest>);
+    /// Hands a home's requests to a log thread, by the log's index in the settings; their publications have been on their way
+    /// since then ([`Stamps::since_us`]).
+    fn ask(&mut self, log: u16, since_us: u64, requests: Vec<DiskRequest>);
 
     /// Takes what has come, in each sender's order.
     fn receive(&mut self, posts: &mut Vec<Post>);
@@ -103,6 +111,8 @@ pub(crate) enum ToLog {
     Requests {
         /// The home.
         from: u16,
+        /// Since when their publications have been on their way ([`Stamps::since_us`]).
+        since_us: u64,
         /// In order.
         requests: Vec<DiskRequest>,
     },
@@ -161,11 +171,15 @@ impl Mailbox for ThreadMailbox {
         self.others[usize::from(to)].send(post);
     }
 
-    fn ask(&mut self, log: u16, requests: Vec<DiskRequest>) {
+    fn ask(&mut self, log: u16, since_us: u64, requests: Vec<DiskRequest>) {
         if let Some(Some(log)) = self.logs.get(usize::from(log)) {
             let from = self.shard;
             // A log thread that has ended takes nothing any more; the node is about to end, too.
-            let _ = log.send(ToLog::Requests { from, requests });
+            let _ = log.send(ToLog::Requests {
+                from,
+                since_us,
+                requests,
+            });
         }
     }
 

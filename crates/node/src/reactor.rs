@@ -7,8 +7,9 @@
 
 use crate::door::Door;
 use crate::judging::Judging;
-use crate::mailbox::{Control, Mailbox, Post, Report};
+use crate::mailbox::{Control, Mailbox, Post};
 use crate::pressure::SharedPressure;
+use crate::timing::{Stamps, Watch};
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::Judge;
@@ -22,25 +23,31 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::memory::{Component, Components, vector_bytes};
 
 mod doorway;
+mod reporting;
 
 /// The receive buffer of a thread, in bytes.
 const RECEIVE_BYTES: usize = 128 << 10;
 /// Reads of one turn; what is still readable goes on in the next.
 const READS_MAX: usize = 512;
-/// A turn of more work than this counts as long, in milliseconds.
-const LONG_TURN_MS: u64 = 10;
+/// A turn of more work than this counts as long, in microseconds.
+const LONG_TURN_US: u64 = 10_000;
 
 /// Where a reactor's time comes from.
 pub trait Clock {
     /// The time now.
     fn now(&mut self) -> Now;
 
-    /// The monotonic half of it, which costs half of it.
-    fn monotonic_ms(&mut self) -> u64 {
-        self.now().monotonic_ms
+    /// The monotonic half of it in microseconds, which costs half of it.
+    fn monotonic_us(&mut self) -> u64 {
+        self.now().monotonic_ms * 1_000
+    }
+
+    /// Both, from one look.
+    fn now_and_us(&mut self) -> (Now, u64) {
+        let now = self.now();
+        (now, now.monotonic_ms * 1_000)
     }
 }
 
@@ -76,8 +83,8 @@ pub struct Reactor<N, M, C> {
     buffer_filled: usize,
     pump_again: bool,
     stopping: bool,
-    turns: u64,
     long_turns: u64,
+    watch: Watch,
     now: Now,
 }
 
@@ -148,8 +155,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             buffer_filled: 0,
             pump_again: false,
             stopping: false,
-            turns: 0,
             long_turns: 0,
+            watch: Watch::new(),
             now,
         }
     }
@@ -171,9 +178,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         let timeout = self.timeout();
         let mut events = std::mem::take(&mut self.events);
         self.net.poll(timeout, &mut events)?;
-        self.now = self.clock.now();
-        let began_ms = self.now.monotonic_ms;
-        self.turns += 1;
+        let (now, now_us) = self.clock.now_and_us();
+        self.now = now;
+        self.watch.begin(now_us);
         self.feel_pressure();
         self.edge.turn(self.now);
         self.take_posts();
@@ -211,9 +218,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home.finish_turn(&mut self.home_out);
         }
         self.exchange();
-        if self.clock.monotonic_ms() - began_ms >= LONG_TURN_MS {
-            self.long_turns += 1;
-        }
+        let took_us = self.watch.end(self.clock.monotonic_us());
+        self.long_turns += u64::from(took_us >= LONG_TURN_US);
         Ok(if self.stopping {
             Turn::Stop
         } else {
@@ -277,9 +283,30 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.mailbox.receive(&mut posts);
         for post in posts.drain(..) {
             match post {
-                Post::Requests { from, requests } => self.give_home(from, requests),
-                Post::Letters { from, letters } => self.give_edge(from, letters),
-                Post::Disk { log, letters } => self.give_home_from_disk(log, letters),
+                Post::Requests {
+                    from,
+                    stamps,
+                    requests,
+                } => {
+                    self.watch.received(stamps);
+                    self.give_home(from, stamps.since_us, requests);
+                }
+                Post::Letters {
+                    from,
+                    stamps,
+                    letters,
+                } => {
+                    self.watch.received(stamps);
+                    self.give_edge(from, stamps.since_us, letters);
+                }
+                Post::Disk {
+                    log,
+                    since_us,
+                    letters,
+                } => {
+                    self.watch.home_takes(since_us);
+                    self.give_home_from_disk(log, letters);
+                }
                 Post::Control(control) => self.control(control),
             }
         }
@@ -289,13 +316,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     fn control(&mut self, control: Control) {
         match control {
             Control::Report(reply) => {
-                let report = Report {
-                    edge: self.edge.statistics(),
-                    home: self.home.as_ref().map(Home::statistics).unwrap_or_default(),
-                    turns: self.turns,
-                    long_turns: self.long_turns,
-                    memory: self.memory_components(),
-                };
+                let report = self.report();
                 // Nobody waits any more: nothing is lost.
                 let _ = reply.send(report);
             }
@@ -315,24 +336,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// A look at each structure; the buffer as far as it was ever filled.
-    fn memory_components(&self) -> Components {
-        let mut memory = self.edge.memory();
-        if let Some(home) = &self.home {
-            memory += home.memory();
-        }
-        self.net.memory(&mut memory);
-        let door = self.door.as_ref().map_or(0, Door::memory_bytes);
-        let lists = vector_bytes::<Event>(self.events.capacity())
-            + vector_bytes::<Conn>(self.ready.capacity());
-        memory.add(Component::Network, lists + door + self.buffer_filled);
-        let posts = vector_bytes::<Post>(self.posts.capacity());
-        memory.add(Component::Mailboxes, posts + self.home_out.memory_bytes());
-        memory.add(Component::Input, self.judging.memory_bytes());
-        memory
-    }
-
-    fn give_home(&mut self, from: u16, requests: impl IntoIterator<Item = Request>) {
+    fn give_home(&mut self, from: u16, since_us: u64, requests: impl IntoIterator<Item = Request>) {
+        self.watch.home_takes(since_us);
         let Some(home) = &mut self.home else {
             debug_assert!(false, "requests go to homes");
             return;
@@ -358,13 +363,16 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn give_edge(&mut self, from: u16, letters: impl IntoIterator<Item = Letter>) {
+    fn give_edge(&mut self, from: u16, since_us: u64, letters: impl IntoIterator<Item = Letter>) {
+        let before = self.edge.delivered_live();
         for letter in letters {
             self.edge.letter(from, letter);
             if self.edge.wants_flush() {
                 self.flush();
             }
         }
+        let count = self.edge.delivered_live().wrapping_sub(before);
+        self.watch.delivered(since_us, count);
     }
 
     /// Lets homes answer requests and edges take letters until this thread has nothing for itself, and posts the rest.
@@ -379,13 +387,17 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 let mut requests = std::mem::take(&mut self.edge.out.requests[home]);
                 if home == own {
                     is_quiet = false;
-                    self.give_home(self.id, requests.drain(..));
+                    self.give_home(self.id, self.watch.began_us, requests.drain(..));
                     put_back(requests, &mut self.edge.out.requests[home]);
                 } else {
                     self.mailbox.send(
                         home as u16,
                         Post::Requests {
                             from: self.id,
+                            stamps: Stamps {
+                                sent_us: self.clock.monotonic_us(),
+                                since_us: self.watch.began_us,
+                            },
                             requests,
                         },
                     );
@@ -394,7 +406,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             let mut letters = std::mem::take(&mut self.home_out.letters[own]);
             if !letters.is_empty() {
                 is_quiet = false;
-                self.give_edge(self.id, letters.drain(..));
+                self.give_edge(self.id, self.watch.since_us(), letters.drain(..));
             }
             put_back(letters, &mut self.home_out.letters[own]);
             if is_quiet {
@@ -408,6 +420,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                     edge as u16,
                     Post::Letters {
                         from: self.id,
+                        stamps: Stamps {
+                            sent_us: self.clock.monotonic_us(),
+                            since_us: self.watch.since_us(),
+                        },
                         letters,
                     },
                 );
@@ -415,9 +431,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
         for (log, requests) in (0..).zip(&mut self.home_out.disk) {
             if !requests.is_empty() {
-                self.mailbox.ask(log, std::mem::take(requests));
+                self.mailbox
+                    .ask(log, self.watch.since_us(), std::mem::take(requests));
             }
         }
+        self.watch.posted();
         if !self.edge.out.clients.is_empty() {
             self.change_clients();
         }

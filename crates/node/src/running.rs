@@ -9,6 +9,7 @@ use crate::pressure::SharedPressure;
 use crate::proxied::{ProxiedCounters, ProxiedOptions, ProxiedStatistics};
 use crate::report::Asked;
 use crate::restore::Restoration;
+use crate::timing::Timings;
 use crate::vital::Vital;
 use broker::edge::EdgeStatistics;
 use broker::entitlement::Judge;
@@ -151,10 +152,10 @@ pub struct NodeStatistics {
     pub tls: tls::Statistics,
     /// Of who was let in and who was not.
     pub door: DoorStatistics,
-    /// Turns taken.
-    pub turns: u64,
-    /// Of these: turns of over ten milliseconds.
+    /// Turns of over ten milliseconds.
     pub long_turns: u64,
+    /// How long turns, mailboxes and messages took.
+    pub timings: Timings,
     /// I/O threads.
     pub io_threads: u16,
     /// Connections that all threads together can hold.
@@ -456,8 +457,8 @@ impl Node {
                 Some(report) => {
                     total.edge += report.edge;
                     total.home += report.home;
-                    total.turns += report.turns;
                     total.long_turns += report.long_turns;
+                    total.timings += report.timings;
                     total.memory += report.memory;
                 }
                 None => total.silent_threads += 1,

@@ -8,6 +8,7 @@ use log::NewRecord;
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
 use node::logs::{LogTime, LogWorker};
+use node::timing::UNTIMED;
 use stdx::chunk::Slice;
 use stdx::hash::Seed;
 
@@ -64,7 +65,7 @@ impl World {
             topic: Slice::copy_of(topic.as_bytes()),
             record: Slice::copy_of(&bytes),
         };
-        self.worker.take(home, vec![append]);
+        self.worker.take(home, UNTIMED, vec![append]);
     }
 
     fn turn(&mut self) -> Vec<String> {
@@ -151,7 +152,7 @@ fn a_batch_is_for_all_homes() {
     world.publish(0, 0, "a", b"one");
     world.publish(1, 5, "b", b"two");
     world.publish(0, 0, "a", b"three");
-    world.worker.take(1, vec![page(9, 0, "a")]);
+    world.worker.take(1, UNTIMED, vec![page(9, 0, "a")]);
     assert_eq!(
         world.turn(),
         ["h0 g0 2 Ok(())", "h1 g5 1 Ok(())", "h1 t9 2 records"]
@@ -195,7 +196,7 @@ fn a_failed_batch_refuses_its_generation() {
             "h1 available true"
         ]
     );
-    world.worker.take(0, vec![page(1, 0, "a")]);
+    world.worker.take(0, UNTIMED, vec![page(1, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 2 records"], "one and six");
 }
 
@@ -232,7 +233,7 @@ fn a_start_on_a_full_disk() {
         ..World::on(disk)
     };
     assert_eq!(world.worker.statistics().unavailable, 1);
-    world.worker.take(0, vec![page(1, 0, "a")]);
+    world.worker.take(0, UNTIMED, vec![page(1, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 1 records"]);
     // It was on its way before the home knew.
     world.publish(0, 0, "a", b"two");
@@ -242,7 +243,7 @@ fn a_start_on_a_full_disk() {
     assert_eq!(world.turn(), ["h0 available true", "h1 available true"]);
     assert_eq!(world.worker.statistics().unavailable, 0);
     world.publish(0, 1, "a", b"three");
-    world.worker.take(0, vec![page(2, 0, "a")]);
+    world.worker.take(0, UNTIMED, vec![page(2, 0, "a")]);
     assert_eq!(world.turn(), ["h0 g1 1 Ok(())", "h0 t2 2 records"]);
 }
 
@@ -275,7 +276,9 @@ fn reads_that_fail_and_reads_that_find_damage() {
     world.publish(0, 0, "a", b"twotwo");
     world.turn();
     world.disk.fail_reads(1);
-    world.worker.take(0, vec![page(1, 0, "a"), page(2, 0, "a")]);
+    world
+        .worker
+        .take(0, UNTIMED, vec![page(1, 0, "a"), page(2, 0, "a")]);
     assert_eq!(
         world.turn(),
         ["h0 t1 Err(LogUnavailable)", "h0 t2 2 records"]
@@ -288,7 +291,9 @@ fn reads_that_fail_and_reads_that_find_damage() {
     let bytes = world.disk.bytes_of(segment).unwrap();
     let place = bytes.windows(6).position(|part| part == b"twotwo").unwrap();
     world.disk.flip_bit(segment, place as u64, 0);
-    world.worker.take(0, vec![page(3, 0, "a"), page(4, 0, "a")]);
+    world
+        .worker
+        .take(0, UNTIMED, vec![page(3, 0, "a"), page(4, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t3 1 records", "h0 t4 1 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));

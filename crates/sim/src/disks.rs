@@ -11,6 +11,7 @@ use broker::home::Home;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use log::Memory;
 use node::mailbox::Post;
+use node::timing::UNTIMED;
 use std::collections::VecDeque;
 use stdx::prng::Prng;
 
@@ -309,6 +310,7 @@ impl Disks {
             if !letters.is_empty() {
                 posts.push(Post::Disk {
                     log: log.index as u16,
+                    since_us: UNTIMED,
                     letters,
                 });
             }

@@ -10,6 +10,7 @@ use log::store::{Disk, DiskError, OpenError, Recovered, Store, StoreSettings};
 use log::{HeapMemory, Memory};
 use node::logs::{LogTime, LogWorker};
 use node::restore::Restoration;
+use node::timing::UNTIMED;
 use std::cell::RefCell;
 use std::rc::Rc;
 use stdx::chunk::Slice;
@@ -445,7 +446,7 @@ impl LogThread {
         let mut letters = Vec::new();
         if let Some(worker) = &mut self.worker {
             for (home, request) in requests {
-                worker.take(home, vec![request]);
+                worker.take(home, UNTIMED, vec![request]);
             }
             let time = LogTime {
                 monotonic_us: now_ms * 1_000,

@@ -120,7 +120,7 @@ impl Mailbox for SimMailbox {
             .send(self.shard, usize::from(to), post);
     }
 
-    fn ask(&mut self, log: u16, requests: Vec<DiskRequest>) {
+    fn ask(&mut self, log: u16, _: u64, requests: Vec<DiskRequest>) {
         self.disks.borrow_mut().ask(log, self.shard, requests);
     }
 

@@ -209,12 +209,22 @@ impl Saboteur {
             return post;
         }
         match post {
-            Post::Letters { from, letters } => Post::Letters {
+            Post::Letters {
                 from,
+                stamps,
+                letters,
+            } => Post::Letters {
+                from,
+                stamps,
                 letters: self.letters(from, to, letters),
             },
-            Post::Requests { from, requests } => Post::Requests {
+            Post::Requests {
                 from,
+                stamps,
+                requests,
+            } => Post::Requests {
+                from,
+                stamps,
                 requests: self.requests(requests),
             },
             other => other,

@@ -6,6 +6,7 @@
 pub mod blocks;
 pub mod chunk;
 pub mod hash;
+pub mod histogram;
 pub mod key;
 pub mod memory;
 pub mod names;

@@ -357,6 +357,7 @@ impl Edge {
         if is_paid {
             self.use_replay_credit(subscription);
         }
+        self.statistics.replayed += 1;
         let topic = std::str::from_utf8(topic).unwrap_or_default();
         self.deliver_addressed(subscription, topic, partition, &delivery, is_paid);
     }

@@ -4,6 +4,7 @@
 //! each pair for as long as it likes. So cursors have the bounds of what else waits for a blocked connection:
 //! `outbox_bytes_max` for one, `pinned_bytes_max` for all of an edge together, counted apart from that.
 
+use super::ends::End;
 use super::{Edge, flag};
 use crate::settings::Limits;
 use std::collections::BTreeMap;
@@ -62,6 +63,7 @@ impl Edge {
         let is_dead = self.slots[index].is(flag::DEAD);
         if is_dead || !self.behind.held.have_room(index, 1, &self.settings.limits) {
             self.statistics.slow_closed += u64::from(!is_dead);
+            self.note_end(index, End::SLOW);
             self.kill(index);
             return false;
         }

@@ -109,7 +109,7 @@ impl Edge {
         let (home, topic) = (entry.home, entry.topic);
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
             delivery.is_private = true;
-            self.deliver_to(subscription, &mut delivery);
+            self.replay_to(subscription, &mut delivery);
         }
     }
 
@@ -120,8 +120,13 @@ impl Edge {
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
             delivery.is_answer = true;
             delivery.is_private = true;
-            self.deliver_to(subscription, &mut delivery);
+            self.replay_to(subscription, &mut delivery);
         }
+    }
+
+    fn replay_to(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
+        self.statistics.replayed += 1;
+        self.deliver_to(subscription, delivery);
     }
 
     fn deliver_live(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {

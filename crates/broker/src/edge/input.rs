@@ -7,6 +7,7 @@
 
 use super::Edge;
 use super::compression::WORK_BYTES_FRAME;
+use super::ends::End;
 use super::slots::{NONE, Protocol, flag};
 use crate::session::State;
 use stdx::key::Key;
@@ -96,6 +97,7 @@ impl Edge {
         self.kept_bytes = self.kept_bytes - before + after;
         if after > before && self.kept_bytes > self.settings.limits.pinned_bytes_max {
             self.statistics.input_closed += u64::from(!self.slots[index].is(flag::DEAD));
+            self.note_end(index, End::UNFINISHED_INPUT);
             self.kill(index);
         }
     }
@@ -115,6 +117,7 @@ impl Edge {
         }
         let index = key.index;
         self.slots[index].set(flag::ENDED);
+        self.note_end(index, End::ENDED);
         // An answer that is due still goes out; otherwise there is nobody to talk to.
         if self.slots[index].protocol == Protocol::Http && self.slots[index].is(flag::PAUSED) {
             return;

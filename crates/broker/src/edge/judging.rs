@@ -109,7 +109,7 @@ impl Edge {
         match is_permitted {
             true => Ok(()),
             false => {
-                self.statistics.forbidden += 1;
+                self.statistics.forbidden.count(action);
                 Err(ErrorCode::Forbidden)
             }
         }

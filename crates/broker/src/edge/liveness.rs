@@ -7,6 +7,7 @@
 //! deadline of a handshake that finds its connection gone or moved on does nothing.
 
 use super::Edge;
+use super::ends::End;
 use super::slots::{NONE, Protocol, Slot, flag};
 use super::sweep::Pace;
 use std::collections::VecDeque;
@@ -215,6 +216,7 @@ impl Edge {
                     self.statistics.ping_timeouts += 1;
                     if slot.is(flag::BLOCKED) {
                         // It takes nothing either: no word of ours would reach it.
+                        self.note_end(index, End::of_node(CloseCode::PingTimeout.number()));
                         self.kill(index);
                     } else {
                         self.close_native(index, CloseCode::PingTimeout);

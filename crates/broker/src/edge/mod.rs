@@ -10,6 +10,7 @@
 mod behind;
 mod behind_held;
 mod compression;
+mod ends;
 mod entitled;
 mod fanout;
 mod fanout_filters;
@@ -35,10 +36,12 @@ mod subscriptions;
 mod sweep;
 mod topics;
 
+pub use ends::EndCounts;
 pub use outbox::Written;
 pub use pressure::Pressure;
-pub use statistics::{EdgeStatistics, TurnedAway};
+pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
 
+pub(crate) use ends::End;
 pub(crate) use fanout::{Delivery, append_attributes, retained};
 pub(crate) use input::Progress;
 pub(crate) use judging::Shown;
@@ -311,6 +314,7 @@ impl Edge {
         );
         self.slots.open(key);
         self.slots[key.index].set(flag::STARTING);
+        self.stamp_hello(key.index);
         self.note_peer(key.index, peer);
         self.stamp(key.index);
         self.statistics.accepted += 1;
@@ -328,6 +332,7 @@ impl Edge {
     pub fn vanished(&mut self, key: Key) {
         if self.slots.get(key).is_some() {
             self.statistics.unacknowledged += 1;
+            self.note_end(key.index, End::VANISHED);
         }
         self.lost(key);
     }
@@ -486,8 +491,14 @@ impl Edge {
             pinned_bytes: self.pinned_bytes,
             kept_bytes: self.kept_bytes,
             entitlements: self.judging.entitlements.len() as u64,
+            long_polls: self.polls.len() as u64,
             ..self.statistics
         }
+    }
+
+    /// Messages handed to connections as they came, and not from a log.
+    pub fn delivered_live(&self) -> u64 {
+        self.statistics.delivered - self.statistics.replayed
     }
 
     /// Credit goes back in portions, so that it costs little.
@@ -511,6 +522,7 @@ impl Edge {
 
     /// Closes once everything that waits has been written; nothing more is read.
     pub(crate) fn close(&mut self, index: u32) {
+        self.note_end(index, End::FINISHED);
         self.slots[index].set(flag::CLOSING);
         self.unsubscribe_all(index);
         self.stamp(index);
@@ -525,6 +537,7 @@ impl Edge {
         }
         slot.set(flag::DEAD | flag::CLOSING);
         self.dead.push(index);
+        self.note_end(index, End::CUT);
     }
 
     /// Everything has been written and the connection is to close.
@@ -567,8 +580,8 @@ impl Edge {
         if let Some(state) = self.states.remove(state) {
             self.states_bytes -= state.own_bytes();
         }
+        self.count_end(index);
         self.slots.free(index);
-        self.statistics.closed += 1;
     }
 
     /// The session's state, when its protocol keeps one.

@@ -108,7 +108,9 @@ impl Edge {
             .into_iter()
             .map(|(partition, granted)| granted.begin(partition))
             .collect();
-        if opening.fail_on_gap && beginnings.iter().any(|beginning| beginning.gap.is_some()) {
+        let has_gap = beginnings.iter().any(|beginning| beginning.gap.is_some());
+        if opening.fail_on_gap && has_gap {
+            self.statistics.recoveries.refused += 1;
             return self.refused(first, Refusal::of(ErrorCode::PositionUnavailable));
         }
         let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
@@ -119,6 +121,8 @@ impl Edge {
         {
             return self.refused(first, Refusal::of(ErrorCode::Overloaded));
         }
+        let is_resumed = beginnings.iter().any(|beginning| beginning.is_resumed);
+        self.statistics.recoveries.count(is_resumed, has_gap);
         for &subscription in &opened {
             let entry = &mut self.subscriptions[subscription];
             entry.stage = Stage::Wide;

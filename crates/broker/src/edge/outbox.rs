@@ -5,6 +5,7 @@
 //! can not keep makes its subscription lagging, to be read again from the log when the socket has drained.
 
 use super::Edge;
+use super::ends::End;
 use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
@@ -180,6 +181,7 @@ impl Edge {
                 Written::Bytes(bytes) => bytes,
                 Written::Blocked => 0,
                 Written::Failed => {
+                    self.note_end(index, End::LOST);
                     self.kill(index);
                     return;
                 }
@@ -321,6 +323,7 @@ impl Edge {
         let limits = &self.settings.limits;
         if bytes > limits.outbox_bytes_max as usize || self.pinned_bytes > limits.pinned_bytes_max {
             self.statistics.slow_closed += u64::from(!self.slots[index].is(flag::DEAD));
+            self.note_end(index, End::SLOW);
             self.kill(index);
         }
     }

@@ -15,7 +15,15 @@ use super::Edge;
 const AGE_MS_MAX: u32 = 1 << 31;
 
 impl Edge {
-    /// The session begins now.
+    /// The connection is served from now on. Until then its stamp says when it was accepted.
+    pub(crate) fn count_handshake(&mut self, index: u32) {
+        let took_ms = age_ms(self.now.monotonic_ms, self.slots[index].hello_ms);
+        self.statistics
+            .handshakes
+            .record(u64::from(took_ms) * 1_000);
+    }
+
+    /// The session, or before it the connection, begins now.
     pub(crate) fn stamp_hello(&mut self, index: u32) {
         self.slots[index].hello_ms = self.now.monotonic_ms as u32; // the low half
     }

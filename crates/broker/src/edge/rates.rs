@@ -174,11 +174,15 @@ impl Edge {
 
     /// The client is told an error over HTTP. False: it had too many, and the connection is to be closed.
     pub(crate) fn take_error(&mut self, index: u32, code: ErrorCode) -> bool {
+        self.statistics.errors.count(code);
         self.take_fault(index, code.temporary(), u32::from(code.number()))
     }
 
     /// The client is told an error in the native protocol; when it had too many, its connection is closed.
     pub(crate) fn count_error(&mut self, index: u32, error: &ErrorFrame<'_>) {
+        if let Some(code) = ErrorCode::from_number(error.code.into()) {
+            self.statistics.errors.count(code);
+        }
         if !self.slots[index].is(flag::CLOSING)
             && !self.take_fault(index, error.temporary, error.code)
         {

@@ -71,6 +71,8 @@ pub(crate) mod flag {
     pub const ASKED: u32 = 1 << 22;
     /// It has been told that its token expires.
     pub const WARNED: u32 = 1 << 23;
+    // The highest eight bits say why it ends (`ends`).
+    const _: () = assert!(super::super::ends::END_SHIFT == 24);
 }
 
 /// One connection.
@@ -94,7 +96,8 @@ pub(crate) struct Slot {
     pub subscriptions_count: u32,
     /// The newest frame for filters, so that it is sent once however many of the filters match.
     pub named: u32,
-    /// When its session began: milliseconds of the monotonic clock, their low half. See `producers`.
+    /// When its session began, or before that the connection: milliseconds of the monotonic clock, their low half. See
+    /// `producers`.
     pub hello_ms: u32,
     /// What its client is entitled to ([`super::entitled`]); [`NONE`]: to what anonymous clients are.
     pub entitlement: u32,

@@ -1,5 +1,10 @@
 //! What an edge counts about itself, for metrics. Plain numbers; nothing per topic or client.
 
+use super::ends::EndCounts;
+use crate::entitlement::Action;
+use stdx::histogram::Histogram;
+use wire::native::ErrorCode;
+
 /// Counters and gauges of one edge, since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EdgeStatistics {
@@ -15,6 +20,15 @@ pub struct EdgeStatistics {
     pub event_streams: u64,
     /// Of these: echo sessions.
     pub echo_sessions: u64,
+    /// Of these: long polls.
+    pub long_polls: u64,
+    /// Connections ended, by code or cause.
+    pub ends: EndCounts,
+    /// How long connections took from being accepted to HELLO answered, or to the head of their first request, in whole
+    /// milliseconds.
+    pub handshakes: Histogram,
+    /// Errors told to clients, by code.
+    pub errors: ErrorCounts,
     /// Subscriptions now.
     pub subscriptions: u64,
     /// Subscriptions refused.
@@ -28,7 +42,7 @@ pub struct EdgeStatistics {
     /// Credentials that were refused.
     pub credentials_refused: u64,
     /// Actions that were not permitted.
-    pub forbidden: u64,
+    pub forbidden: Forbidden,
     /// Sessions that went on with a new token.
     pub renewals: u64,
     /// Connections ended because their token had expired.
@@ -45,6 +59,10 @@ pub struct EdgeStatistics {
     pub publishes: u64,
     /// Messages handed to connections (each receiver counts).
     pub delivered: u64,
+    /// Of these: messages read from a log for one subscription, and retained ones.
+    pub replayed: u64,
+    /// Subscriptions that came with a position.
+    pub recoveries: Recoveries,
     /// Messages for filters that were left out, with an announcement.
     pub skipped: u64,
     /// Times that a subscription fell behind what the ring keeps.
@@ -152,6 +170,10 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.native_sessions += other.native_sessions;
         self.event_streams += other.event_streams;
         self.echo_sessions += other.echo_sessions;
+        self.long_polls += other.long_polls;
+        self.ends += other.ends;
+        self.handshakes += other.handshakes;
+        self.errors += other.errors;
         self.subscriptions += other.subscriptions;
         self.subscriptions_refused += other.subscriptions_refused;
         self.filters += other.filters;
@@ -167,6 +189,8 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.protocol_errors += other.protocol_errors;
         self.publishes += other.publishes;
         self.delivered += other.delivered;
+        self.replayed += other.replayed;
+        self.recoveries += other.recoveries;
         self.skipped += other.skipped;
         self.lagging += other.lagging;
         self.conflated += other.conflated;
@@ -194,5 +218,159 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.inflated += other.inflated;
         self.inflate_too_large += other.inflate_too_large;
         self.turned_away += other.turned_away;
+    }
+}
+
+/// Numbers by place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts<const N: usize>([u64; N]);
+
+impl<const N: usize> Counts<N> {
+    pub(crate) fn count(&mut self, place: usize) {
+        if let Some(number) = self.0.get_mut(place) {
+            *number += 1;
+        }
+    }
+
+    /// The number of a place.
+    pub fn of(&self, place: usize) -> u64 {
+        self.0.get(place).copied().unwrap_or(0)
+    }
+
+    /// All of them, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.0.into_iter()
+    }
+}
+
+impl<const N: usize> Default for Counts<N> {
+    fn default() -> Self {
+        Counts([0; N])
+    }
+}
+
+impl<const N: usize> std::ops::AddAssign for Counts<N> {
+    fn add_assign(&mut self, other: Counts<N>) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own += other;
+        }
+    }
+}
+
+/// How often clients were told each error.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ErrorCounts(Counts<{ ErrorCode::ALL.len() }>);
+
+impl ErrorCounts {
+    pub(crate) fn count(&mut self, code: ErrorCode) {
+        self.0.count(place_of(code));
+    }
+
+    /// Of one code.
+    pub fn of(&self, code: ErrorCode) -> u64 {
+        self.0.of(place_of(code))
+    }
+
+    /// Of all codes, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (ErrorCode, u64)> {
+        ErrorCode::ALL.into_iter().zip(self.0.numbers())
+    }
+}
+
+impl std::ops::AddAssign for ErrorCounts {
+    fn add_assign(&mut self, other: ErrorCounts) {
+        self.0 += other.0;
+    }
+}
+
+/// They stand there by number.
+fn place_of(code: ErrorCode) -> usize {
+    ErrorCode::ALL
+        .binary_search_by_key(&code.number(), |known| known.number())
+        .unwrap_or(usize::MAX)
+}
+
+/// What was not permitted, by what was wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Forbidden {
+    /// Subscriptions.
+    pub subscribe: u64,
+    /// Publications.
+    pub publish: u64,
+    /// Histories.
+    pub history: u64,
+    /// Questions for who is there.
+    pub presence: u64,
+}
+
+impl Forbidden {
+    pub(crate) fn count(&mut self, action: Action) {
+        let number = match action {
+            Action::Subscribe => &mut self.subscribe,
+            Action::Publish => &mut self.publish,
+            Action::History => &mut self.history,
+            Action::Presence => &mut self.presence,
+        };
+        *number += 1;
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.subscribe + self.publish + self.history + self.presence
+    }
+}
+
+impl std::ops::AddAssign for Forbidden {
+    fn add_assign(&mut self, other: Forbidden) {
+        self.subscribe += other.subscribe;
+        self.publish += other.publish;
+        self.history += other.history;
+        self.presence += other.presence;
+    }
+}
+
+/// What became of subscriptions that came with a position.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Recoveries {
+    /// Everything behind the position follows.
+    pub complete: u64,
+    /// Some of it cannot be had; the client was told.
+    pub gap: u64,
+    /// Refused because of a gap, as the client wanted it.
+    pub refused: u64,
+}
+
+impl Recoveries {
+    pub(crate) fn count(&mut self, is_resumed: bool, has_gap: bool) {
+        match (is_resumed, has_gap) {
+            (_, true) => self.gap += 1,
+            (true, false) => self.complete += 1,
+            (false, false) => {}
+        }
+    }
+}
+
+impl std::ops::AddAssign for Recoveries {
+    fn add_assign(&mut self, other: Recoveries) {
+        self.complete += other.complete;
+        self.gap += other.gap;
+        self.refused += other.refused;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_places_of_their_own() {
+        let mut counts = ErrorCounts::default();
+        for (number, code) in (1..).zip(ErrorCode::ALL) {
+            (0..number).for_each(|_| counts.count(code));
+        }
+        for (number, (code, count)) in (1..).zip(counts.iter()) {
+            assert_eq!(count, number, "{}", code.name());
+            assert_eq!(counts.of(code), number);
+        }
     }
 }

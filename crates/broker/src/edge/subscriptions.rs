@@ -310,6 +310,7 @@ impl Edge {
         if grant.gap.is_some()
             && self.subscriptions[subscription].terms.kind() == Kind::PlainWithoutGap
         {
+            self.statistics.recoveries.refused += 1;
             let refusal = Refusal {
                 restart: Some(grant.position),
                 ..Refusal::of(ErrorCode::PositionUnavailable)
@@ -317,6 +318,8 @@ impl Edge {
             self.refused(subscription, refusal);
             return self.release_if_unused(home, grant.index);
         }
+        let recoveries = &mut self.statistics.recoveries;
+        recoveries.count(grant.continued, grant.gap.is_some());
         let subscribers = &mut self.topics[usize::from(home)].at(grant.index).subscribers;
         let position = subscribers.len() as u32;
         self.members.push(subscribers, subscription);

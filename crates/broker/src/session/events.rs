@@ -187,6 +187,7 @@ impl Edge {
         if !ends && let Some(State::Events(events)) = self.state(index) {
             events.cursor.refuse(number as usize);
         }
+        self.statistics.errors.count(refusal.code);
         let mut data = Vec::from(&b"{\"topic\":"[..]);
         append_json_string(
             &mut data,

@@ -114,6 +114,7 @@ impl Edge {
             Entry::Open => None,
             Entry::Refused(fault) => Some(fault),
         };
+        let is_first = self.slots[index].is(flag::STARTING);
         self.slots[index].clear(flag::STARTING);
         self.statistics.http_requests += 1;
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
@@ -127,6 +128,10 @@ impl Edge {
             // What follows would be the body that nobody reads.
             answer.keep_alive &= !has_body;
             self.answer_fault(index, &answer, &fault);
+        }
+        // Of a native session HELLO is still to come.
+        if is_first && self.slots[index].protocol != Protocol::NativeStart {
+            self.count_handshake(index);
         }
         Progress::Consumed(consumed)
     }

@@ -123,6 +123,7 @@ impl Edge {
         });
         self.slots[index].protocol = Protocol::Native;
         self.set_ping_interval(index, ping_interval_s);
+        self.count_handshake(index);
         self.stamp_hello(index);
         self.statistics.native_sessions += 1;
         self.send_native(index, &welcome);

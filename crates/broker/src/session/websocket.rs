@@ -2,7 +2,7 @@
 //! compressed messages (RFC 7692).
 
 use super::State;
-use crate::edge::{Edge, NONE, Progress, Protocol, flag};
+use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
 use wire::websocket::close::{CloseCode, ClosePayload};
@@ -86,6 +86,7 @@ impl Edge {
             }
             Event::Binary(bytes) => self.native_frame(index, bytes),
             Event::Close(close) => {
+                self.note_end(index, End::of_client(close.code.map(|code| code.0)));
                 // Section 5.5.1: answered with the code received.
                 match close.code {
                     Some(code) => self.close_websocket(index, code, ""),
@@ -120,6 +121,7 @@ impl Edge {
         if self.slots[index].is(flag::CLOSING) {
             return;
         }
+        self.note_end(index, End::of_node(code.0));
         let payload = ClosePayload::new(code, reason);
         self.send_frame(index, Opcode::Close, payload.as_bytes());
         self.close(index);

@@ -261,7 +261,7 @@ impl<'a> World<'a> {
                 "entitlements" => sum.entitlements,
                 "questions" => sum.questions,
                 "credentials-refused" => sum.credentials_refused,
-                "forbidden" => sum.forbidden,
+                "forbidden" => sum.forbidden.total(),
                 "renewals" => sum.renewals,
                 "expired" => sum.tokens_expired,
                 "revoked" => sum.revoked,

@@ -185,20 +185,38 @@ impl Serving {
         }
     }
 
+    /// What the metrics are now, whoever asks.
+    fn gather(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> metrics::Gather {
+        let node_name = configuration.text("node.name").to_owned();
+        let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
+        let judge = self
+            .entitled
+            .as_ref()
+            .map(|entitled| Arc::clone(&entitled.judge));
+        Arc::new(move || {
+            let node = node.read().unwrap_or_else(PoisonError::into_inner);
+            let judge = judge.as_ref().map(|judge| judge.statistics());
+            metrics::collect(&metrics::Sources {
+                node_name: &node_name,
+                statistics: node.as_ref().map(Node::statistics).unwrap_or_default(),
+                judge: judge.unwrap_or_default(),
+                reloads: reloader.counts(),
+                log: reloader.log.counts(),
+            })
+        })
+    }
+
     fn operated(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> admin::Operated {
-        let (reloader, counting) = (Arc::clone(reloader), Arc::clone(reloader));
+        let gather = self.gather(configuration, reloader);
+        let reloader = Arc::clone(reloader);
         let is_draining = Arc::clone(&self.is_draining);
         let asked = Arc::clone(&self.node);
-        let measured = Arc::clone(&self.node);
         let node_name = configuration.text("node.name").to_owned();
         let log = reloader.log;
         let revoking = self.revoking();
-        let judge = revoking
-            .as_ref()
-            .map(|revoking| Arc::clone(&revoking.judge));
         admin::Operated {
             about: About {
-                node_name: node_name.clone(),
+                node_name,
                 clients: self.addresses.clone(),
                 connections_max: self.connections_max,
             },
@@ -211,15 +229,7 @@ impl Serving {
                     None => Readiness::NotReady("stopped"),
                 }
             }),
-            metrics: Box::new(move || {
-                let node = measured.read().unwrap_or_else(PoisonError::into_inner);
-                let statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
-                let of_judge = judge.as_ref().map(|judge| judge.statistics());
-                let reloads = metrics::of_reloads(counting.counts());
-                metrics::render(&node_name, &statistics, &of_judge.unwrap_or_default())
-                    + &reloads
-                    + &metrics::log::render(&log.counts())
-            }),
+            metrics: Box::new(move || metrics::text(&gather())),
             logging: Logging {
                 log,
                 change: Arc::new(move |levels| log.set_levels(levels)),

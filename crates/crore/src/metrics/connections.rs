@@ -1,35 +1,38 @@
 //! What `/metrics` says of connections: how many, what they speak, how they end, their bytes, and who found no room.
 
-use super::exposition::Exposition;
+use super::families::Families;
 use broker::edge::EdgeStatistics;
 use net::kernel::Statistics;
+use std::borrow::Cow;
 
 /// Families of connections and their bytes.
-pub fn write(exposition: &mut Exposition, edge: &EdgeStatistics) {
-    exposition.counter(
+pub fn write(families: &mut Families, edge: &EdgeStatistics) {
+    families.counter(
         "crore_connections_accepted_total",
         "Connections accepted.",
         edge.accepted,
     );
-    exposition.counter(
+    families.counter(
         "crore_connections_closed_total",
         "Connections ended, for whatever reason.",
         edge.closed,
     );
-    exposition.gauge("crore_connections", "Connections now.", edge.connections);
-    let known = edge.native_sessions + edge.event_streams + edge.echo_sessions;
+    families.gauge("crore_connections", "Connections now.", edge.connections);
+    let known = edge.native_sessions + edge.event_streams + edge.echo_sessions + edge.long_polls;
     let sessions = [
         ("native", edge.native_sessions),
         ("events", edge.event_streams),
+        ("long_poll", edge.long_polls),
         ("echo", edge.echo_sessions),
         ("http", edge.connections.saturating_sub(known)),
     ];
-    exposition.gauges(
+    families.gauges(
         "crore_sessions",
         "Connections now, by what they speak.",
         "protocol",
         &sessions,
     );
+    write_ends(families, edge);
     let ended = [
         ("slow", edge.slow_closed),
         ("handshake_timeout", edge.handshake_timeouts),
@@ -37,69 +40,107 @@ pub fn write(exposition: &mut Exposition, edge: &EdgeStatistics) {
         ("unacknowledged", edge.unacknowledged),
         ("unfinished_input", edge.input_closed),
     ];
-    exposition.counters(
+    families.counters(
         "crore_connections_ended_by_node_total",
         "Connections that the node ended because their peer did not do its part.",
         "reason",
         &ended,
     );
-    exposition.counter(
+    families.counter(
         "crore_protocol_errors_total",
         "Frames and messages that broke their protocol.",
         edge.protocol_errors,
     );
-    exposition.counter(
+    families.counter(
         "crore_http_requests_total",
         "HTTP requests.",
         edge.http_requests,
     );
-    exposition.counter(
+    families.counter(
         "crore_http_errors_total",
         "HTTP answers of 400 and above.",
         edge.http_errors,
     );
-    exposition.counter(
+    families.counter(
         "crore_pings_total",
         "Pings sent to quiet connections.",
         edge.pings,
     );
-    exposition.counter(
+    families.counter(
         "crore_received_bytes_total",
         "Bytes read from clients.",
         edge.read_bytes,
     );
-    exposition.counter(
+    families.counter(
         "crore_sent_bytes_total",
         "Bytes written to clients.",
         edge.written_bytes,
     );
-    write_compression(exposition, edge);
-    exposition.gauge(
+    write_compression(families, edge);
+    families.gauge(
         "crore_pinned_bytes",
         "Bytes that blocked connections own now.",
         edge.pinned_bytes,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_kept_input_bytes",
         "Bytes of unfinished frames, messages and bodies kept now.",
         edge.kept_bytes,
     );
 }
 
+/// Families of how connections end, and of what clients were told before.
+fn write_ends(families: &mut Families, edge: &EdgeStatistics) {
+    let ends = edge.ends.iter().map(|(by, code, count)| {
+        let labels = vec![("by", Cow::Borrowed(by)), ("code", code)];
+        (labels, count)
+    });
+    families.counters_by(
+        "crore_disconnects_total",
+        "Connections ended, by the side that ended them and its WebSocket close code; by a word where there was no close frame.",
+        ends,
+    );
+    let errors: Vec<(&str, u64)> = edge
+        .errors
+        .iter()
+        .map(|(code, count)| (code.name(), count))
+        .collect();
+    families.counters(
+        "crore_errors_total",
+        "Errors told to clients, by code: frames, answers and events.",
+        "code",
+        &errors,
+    );
+}
+
+/// Established connections by what carries them.
+pub fn write_transports(families: &mut Families, edge: &EdgeStatistics, tls: &tls::Statistics) {
+    let encrypted = tls.open_tls12 + tls.open_tls13 + tls.handshaking;
+    families.gauges(
+        "crore_transport_connections",
+        "Connections now, by transport; with TLS also those within their handshake.",
+        "transport",
+        &[
+            ("tcp", edge.connections.saturating_sub(encrypted)),
+            ("tls", encrypted),
+        ],
+    );
+}
+
 /// Families of sockets that were not to be had.
-pub fn write_shortages(exposition: &mut Exposition, sockets: &Statistics) {
-    exposition.counter(
+pub fn write_shortages(families: &mut Families, sockets: &Statistics) {
+    families.counter(
         "crore_connections_refused_total",
         "Connections that were told that there is no room for them.",
         sockets.refused,
     );
-    exposition.counter(
+    families.counter(
         "crore_connections_passed_on_total",
         "Connections that a full I/O thread gave to one with room.",
         sockets.passed_on,
     );
     let errors = &sockets.accept_errors;
-    exposition.counters(
+    families.counters(
         "crore_accept_errors_total",
         "Attempts to take a connection that failed: the descriptor table was full, the machine had no open files or no memory left, epoll no watches, or the peer was gone.",
         "reason",
@@ -111,40 +152,40 @@ pub fn write_shortages(exposition: &mut Exposition, sockets: &Statistics) {
             ("other", errors.other),
         ],
     );
-    exposition.counter(
+    families.counter(
         "crore_writes_without_memory_total",
         "Writes for which the system had no TCP memory; they were tried again.",
         sockets.starved_writes,
     );
 }
 
-fn write_compression(exposition: &mut Exposition, edge: &EdgeStatistics) {
-    exposition.counter(
+fn write_compression(families: &mut Families, edge: &EdgeStatistics) {
+    families.counter(
         "crore_compressed_messages_total",
         "Messages compressed; one for many receivers counts once.",
         edge.compressed,
     );
-    exposition.counter(
+    families.counter(
         "crore_compressed_input_bytes_total",
         "Bytes of these messages before.",
         edge.compressed_plain_bytes,
     );
-    exposition.counter(
+    families.counter(
         "crore_compressed_output_bytes_total",
         "Bytes of these messages after.",
         edge.compressed_bytes,
     );
-    exposition.counter(
+    families.counter(
         "crore_incompressible_messages_total",
         "Messages that did not get shorter, and went as they are.",
         edge.incompressible,
     );
-    exposition.counter(
+    families.counter(
         "crore_inflated_messages_total",
         "Compressed messages of clients.",
         edge.inflated,
     );
-    exposition.counter(
+    families.counter(
         "crore_inflate_refusals_total",
         "Compressed messages that would have been longer than a message may be; their connections were closed.",
         edge.inflate_too_large,

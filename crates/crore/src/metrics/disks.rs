@@ -1,110 +1,101 @@
 //! What `/metrics` says of logs on disk: what they hold, how long their disks take, what failed.
 
-use super::exposition::Exposition;
+use super::exposition::seconds;
+use super::families::Families;
 use node::NodeStatistics;
 
 /// Families of logs on disk. They stand there without one too, as zeros.
-pub fn write(exposition: &mut Exposition, statistics: &NodeStatistics) {
+pub fn write(families: &mut Families, statistics: &NodeStatistics) {
     let NodeStatistics { home, log, .. } = statistics;
-    exposition.gauge(
+    families.gauge(
         "crore_disk_logs_unavailable",
         "Logs on disk that take no publications now.",
         // A log thread whose disk hangs does not answer; homes know of it, each for itself.
         log.unavailable.max(home.logs_unavailable.min(1)),
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_logs_stalled_total",
         "Times that a log on disk got nothing done for so long that a home refused what needed its disk.",
         home.logs_stalled,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_disk_log_bytes",
         "Bytes of segments and indexes on disk now.",
         log.bytes,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_publishes_staged",
         "Publications that wait for a disk now.",
         home.staged,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_batches_total",
         "Batches made durable, each with one write and one sync.",
         log.batches,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_batch_records_total",
         "Messages in these batches.",
         log.batch_records,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_batch_bytes_total",
         "Bytes of these messages.",
         log.batch_bytes,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_batches_failed_total",
         "Batches that the disk refused.",
         log.batches_failed,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_records_refused_total",
         "Publications refused with them.",
         log.records_refused,
     );
-    exposition.counter(
-        "crore_disk_sync_seconds_total",
-        "Time that batches took, write and sync.",
-        seconds(log.sync_us),
-    );
-    exposition.gauge(
+    families.gauge(
         "crore_disk_sync_seconds_max",
-        "The longest of them since the start.",
+        "The longest time that a batch has taken since the start, write and sync.",
         seconds(log.sync_us_max),
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_reads_total",
         "Questions answered from the disk: pages, and where histories begin.",
         log.reads,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_reads_failed_total",
         "Questions that the disk refused.",
         log.reads_failed,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_reads_damaged_total",
         "Pages from the disk that lacked damaged messages; their readers were told of the gap.",
         log.reads_damaged,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_disk_reads_waiting",
         "Requests that wait for a disk to answer now.",
         home.disk_reads_waiting,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_pages_waiting",
         "Pages and histories that wait for their turn at a home shard now.",
         home.pages_waiting,
     );
-    exposition.counter(
+    families.counter(
         "crore_disk_segments_dropped_total",
         "Segments that logs on disk dropped for age or size.",
         log.segments_dropped,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_disk_torn_bytes",
         "Bytes that the start cut from the ends of logs: they had never been acknowledged.",
         log.torn_bytes,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_disk_damages",
         "Places of damage that the start found: acknowledged messages may be lost.",
         log.damages,
     );
-}
-
-/// Microseconds as what Prometheus counts in.
-fn seconds(microseconds: u64) -> f64 {
-    microseconds as f64 / 1e6
 }

@@ -1,13 +1,13 @@
 //! What `/metrics` says of who was turned away, and why: at the door, at a limit of a connection, for want of memory.
 
-use super::exposition::Exposition;
+use super::families::Families;
 use broker::edge::TurnedAway;
 use node::DoorStatistics;
 
 /// Families of limits. They stand there without limits too, as zeros.
-pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &TurnedAway) {
+pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &TurnedAway) {
     let admission = &door.admission;
-    exposition.counters(
+    families.counters(
         "crore_connections_turned_away_total",
         "Connections that were not let in, by the limit: of their listeners or their address, in number or rate, or memory.",
         "limit",
@@ -19,7 +19,7 @@ pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &T
             ("memory", door.without_memory),
         ],
     );
-    exposition.counters(
+    families.counters(
         "crore_limit_refusals_total",
         "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, sessions of a user, clients behind proxies.",
         "limit",
@@ -31,7 +31,7 @@ pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &T
             ("clients_of_proxies", turned_away.clients_refused),
         ],
     );
-    exposition.counters(
+    families.counters(
         "crore_connections_flooding_total",
         "Connections closed because of pings, or because too much of what they sent was refused.",
         "reason",
@@ -40,13 +40,13 @@ pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &T
             ("errors", turned_away.error_floods),
         ],
     );
-    exposition.gauge(
+    families.gauge(
         "crore_addresses_remembered",
         "Address prefixes with connections or a rate.",
         admission.addresses,
     );
     let proxied = &door.proxied;
-    exposition.counters(
+    families.counters(
         "crore_proxy_headers_total",
         "Connections to listeners for proxies, by how their PROXY header was: taken, from nobody who may send one, malformed, late, or the peer was gone.",
         "result",
@@ -58,31 +58,31 @@ pub fn write(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &T
             ("gone", proxied.gone),
         ],
     );
-    exposition.counter(
+    families.counter(
         "crore_forwarded_unknown_total",
         "Requests of trusted proxies that did not say whose they are, or not so that it can be understood.",
         turned_away.clients_unknown,
     );
-    write_memory(exposition, door, turned_away);
+    write_memory(families, door, turned_away);
 }
 
-fn write_memory(exposition: &mut Exposition, door: &DoorStatistics, turned_away: &TurnedAway) {
-    exposition.gauge(
+fn write_memory(families: &mut Families, door: &DoorStatistics, turned_away: &TurnedAway) {
+    families.gauge(
         "crore_memory_pressure",
         "How short memory is: 0, or 1 recoveries wait, 2 nobody new is served, 3 publications are refused.",
         door.pressure,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_memory_used_bytes",
         "Memory that counts against the ceiling.",
         door.memory_used_bytes,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_memory_ceiling_bytes",
         "What the process means to stay below.",
         door.memory_ceiling_bytes,
     );
-    exposition.counters(
+    families.counters(
         "crore_memory_refusals_total",
         "What was refused for want of memory.",
         "what",

@@ -1,83 +1,67 @@
-//! Prometheus text (version 0.0.4): families with help and type, written in one pass.
+//! Metrics as Prometheus text (version 0.0.4): families with help and type, one after the other.
 //!
 //! Written by hand: `prometheus-client` writes OpenMetrics, whose counters are typed without their `_total`; what reads
 //! the older text, `promtool check metrics` among it, sees them as samples without help and type.
 
-use std::fmt::{Display, Write};
+use super::families::{Family, Label, Value};
+use std::fmt::Write;
 
-/// A text that grows by families. Names are checked when built for tests and debugging.
-#[derive(Debug, Default)]
-pub struct Exposition {
-    text: String,
+/// The text of all families.
+pub fn text(families: &[Family]) -> String {
+    let mut text = String::new();
+    for family in families {
+        write_family(&mut text, family);
+    }
+    text
 }
 
-impl Exposition {
-    /// A counter without labels; its name ends in `_total`.
-    pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
-        debug_assert!(name.ends_with("_total"), "{name}");
-        self.family(name, "counter", help);
-        let _ = writeln!(self.text, "{name} {value}");
-    }
+/// Microseconds as what Prometheus counts in.
+pub fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e6
+}
 
-    /// A counter with one label of a few known values.
-    pub fn counters(&mut self, name: &str, help: &str, label: &str, values: &[(&str, u64)]) {
-        debug_assert!(name.ends_with("_total"), "{name}");
-        self.labelled(name, "counter", help, label, values);
-    }
-
-    /// A gauge without labels.
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, "gauge", help);
-        let _ = writeln!(self.text, "{name} {value}");
-    }
-
-    /// A gauge with one label of a few known values.
-    pub fn gauges<V: Display>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        values: &[(&str, V)],
-    ) {
-        self.labelled(name, "gauge", help, label, values);
-    }
-
-    /// A gauge that is always 1 and says something in its labels.
-    pub fn information(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) {
-        self.family(name, "gauge", help);
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(label, value)| format!("{label}=\"{}\"", escape(value)))
-            .collect();
-        let _ = writeln!(self.text, "{name}{{{}}} 1", labels.join(","));
-    }
-
-    /// The whole text.
-    pub fn finish(self) -> String {
-        self.text
-    }
-
-    fn labelled<V: Display>(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        label: &str,
-        values: &[(&str, V)],
-    ) {
-        self.family(name, kind, help);
-        for (word, value) in values {
-            let _ = writeln!(self.text, "{name}{{{label}=\"{}\"}} {value}", escape(word));
+fn write_family(text: &mut String, family: &Family) {
+    let Family {
+        name, help, kind, ..
+    } = family;
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", kind.word());
+    for sample in &family.samples {
+        let labels = &sample.labels;
+        match &sample.value {
+            Value::Number(number) => {
+                let _ = writeln!(text, "{name}{} {number}", braced(labels, None));
+            }
+            Value::Histogram(histogram) => {
+                for (bound_us, count) in histogram.cumulative() {
+                    let bound = seconds(bound_us).to_string();
+                    let labels = braced(labels, Some(&bound));
+                    let _ = writeln!(text, "{name}_bucket{labels} {count}");
+                }
+                let (count, sum) = (histogram.count(), seconds(histogram.sum_us()));
+                let all = braced(labels, Some("+Inf"));
+                let labels = braced(labels, None);
+                let _ = writeln!(text, "{name}_bucket{all} {count}");
+                let _ = writeln!(
+                    text,
+                    "{name}_sum{labels} {sum}\n{name}_count{labels} {count}"
+                );
+            }
         }
     }
+}
 
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        debug_assert!(
-            !self.text.contains(&format!("# TYPE {name} ")),
-            "{name} stands twice"
-        );
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+/// Labels, and a bucket's bound behind them, within braces; nothing if there are none.
+fn braced(labels: &[Label], bound: Option<&str>) -> String {
+    let mut text = String::new();
+    let labels = labels.iter().map(|(label, value)| (*label, &**value));
+    for (label, value) in labels.chain(bound.map(|bound| ("le", bound))) {
+        let opening = if text.is_empty() { '{' } else { ',' };
+        let _ = write!(text, "{opening}{label}=\"{}\"", escape(value));
     }
+    if !text.is_empty() {
+        text.push('}');
+    }
+    text
 }
 
 fn escape(text: &str) -> String {
@@ -88,19 +72,42 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::families::Families;
     use super::*;
+    use stdx::histogram::Histogram;
 
     #[test]
     fn families() {
-        let mut exposition = Exposition::default();
-        exposition.counter("a_total", "A.", 5);
-        exposition.gauges("b", "B.", "kind", &[("x", 1), ("y\"", 2)]);
-        exposition.information("c", "C.", &[("version", "1"), ("name", "n")]);
+        let mut families = Families::default();
+        families.counter("a_total", "A.", 5_u64);
+        families.gauges("b", "B.", "kind", &[("x", 1_i64), ("y\"", -2)]);
+        families.information("c", "C.", &[("version", "1"), ("name", "n")]);
         assert_eq!(
-            exposition.finish(),
+            text(&families.finish()),
             "# HELP a_total A.\n# TYPE a_total counter\na_total 5\n\
-             # HELP b B.\n# TYPE b gauge\nb{kind=\"x\"} 1\nb{kind=\"y\\\"\"} 2\n\
+             # HELP b B.\n# TYPE b gauge\nb{kind=\"x\"} 1\nb{kind=\"y\\\"\"} -2\n\
              # HELP c C.\n# TYPE c gauge\nc{version=\"1\",name=\"n\"} 1\n"
         );
+    }
+
+    #[test]
+    fn histograms() {
+        let mut histogram = Histogram::default();
+        histogram.record(20);
+        histogram.record(60_000_000);
+        let mut families = Families::default();
+        families.histogram("a_seconds", "A.", histogram);
+        let text = text(&families.finish());
+        for line in [
+            "# TYPE a_seconds histogram",
+            "a_seconds_bucket{le=\"0.000016\"} 0",
+            "a_seconds_bucket{le=\"0.000032\"} 1",
+            "a_seconds_bucket{le=\"8.388608\"} 1",
+            "a_seconds_bucket{le=\"+Inf\"} 2",
+            "a_seconds_sum 60.00002",
+            "a_seconds_count 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
     }
 }

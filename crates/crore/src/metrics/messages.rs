@@ -1,22 +1,22 @@
 //! What `/metrics` says of messages: published, delivered, lagging, and what became of those that could not be had.
 
-use super::exposition::Exposition;
+use super::families::Families;
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
 
 /// Families of what is published, delivered, and left out.
-pub fn write(exposition: &mut Exposition, edge: &EdgeStatistics, home: &HomeStatistics) {
-    exposition.counter(
+pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatistics) {
+    families.counter(
         "crore_publishes_received_total",
         "Publications received from clients.",
         edge.publishes,
     );
-    exposition.counter(
+    families.counter(
         "crore_messages_appended_total",
         "Messages appended to a log.",
         home.published,
     );
-    exposition.counter(
+    families.counter(
         "crore_publishes_duplicate_total",
         "Publications that had been appended before, answered with their first position.",
         home.duplicates,
@@ -35,94 +35,109 @@ pub fn write(exposition: &mut Exposition, edge: &EdgeStatistics, home: &HomeStat
         ("epoch_mismatch", home.refused.epoch_mismatch),
         ("other", home.refused.other),
     ];
-    exposition.counters(
+    families.counters(
         "crore_refusals_total",
         "Publishes, subscribes and filters that a home shard refused.",
         "reason",
         &refusals,
     );
-    exposition.counter(
+    families.counter(
         "crore_messages_posted_total",
         "Live messages that home shards posted to I/O threads.",
         home.delivered,
     );
-    exposition.counter(
+    families.counter(
         "crore_messages_delivered_total",
         "Messages handed to connections; each receiver counts.",
         edge.delivered,
     );
-    exposition.gauge(
+    families.counter(
+        "crore_messages_replayed_total",
+        "Of these: messages read from a log for one subscription that replays or lags, and retained ones.",
+        edge.replayed,
+    );
+    families.counters(
+        "crore_recoveries_total",
+        "Subscriptions that came with a position: all behind it followed, there was a gap, or they were refused because of one.",
+        "result",
+        &[
+            ("complete", edge.recoveries.complete),
+            ("gap", edge.recoveries.gap),
+            ("refused", edge.recoveries.refused),
+        ],
+    );
+    families.gauge(
         "crore_subscriptions",
         "Subscriptions now.",
         edge.subscriptions,
     );
-    exposition.counter(
+    families.counter(
         "crore_subscriptions_refused_total",
         "Subscriptions refused.",
         edge.subscriptions_refused,
     );
-    exposition.counter(
+    families.counter(
         "crore_messages_skipped_total",
         "Messages for filters that were left out, with an announcement.",
         edge.skipped,
     );
-    exposition.counter(
+    families.counter(
         "crore_subscriptions_lagged_total",
         "Times that a subscription fell behind the recent frames and went on from the log.",
         edge.lagging,
     );
-    exposition.counter(
+    families.counter(
         "crore_tickets_issued_total",
         "Resume tickets issued.",
         edge.tickets_issued,
     );
-    exposition.counter(
+    families.counter(
         "crore_tickets_resumed_total",
         "Sessions that came back with a resume ticket.",
         edge.tickets_resumed,
     );
-    exposition.counter(
+    families.counter(
         "crore_tickets_refused_total",
         "Resume tickets that did not hold.",
         edge.tickets_refused,
     );
-    exposition.counter(
+    families.counter(
         "crore_subscriptions_conflated_total",
         "Times that a slow subscription was brought to its newest message, past others.",
         edge.conflated,
     );
-    exposition.counter(
+    families.counter(
         "crore_subscriptions_dropped_total",
         "Times that a slow subscription went on live without the messages that it had missed.",
         edge.dropped,
     );
-    exposition.counter(
+    families.counter(
         "crore_subscriptions_disconnected_total",
         "Subscriptions ended because their client did not keep up.",
         edge.disconnected,
     );
-    exposition.counter("crore_gaps_total", "Gaps told to subscribers.", edge.gaps);
-    exposition.counter(
+    families.counter("crore_gaps_total", "Gaps told to subscribers.", edge.gaps);
+    families.counter(
         "crore_pages_total",
         "Pages read for replaying and lagging subscriptions.",
         edge.pages,
     );
-    exposition.counter(
+    families.counter(
         "crore_histories_total",
         "Pages of history read.",
         home.histories_read,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_streams_lagging",
         "Streams between a partition and an I/O thread that are fed from the log now.",
         home.lagging_streams,
     );
-    exposition.counter(
+    families.counter(
         "crore_streams_lagged_total",
         "Times that such a stream began to lag.",
         home.lagged,
     );
-    exposition.counter(
+    families.counter(
         "crore_stream_gaps_total",
         "Times that such a stream lost records to eviction.",
         home.stream_gaps,

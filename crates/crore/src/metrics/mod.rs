@@ -1,69 +1,95 @@
 //! The node's metrics: what the shards have counted, folded, and what the process uses. Never a label for a topic or a client.
 //!
-//! Two counters stand where a gauge would race: connections are `accepted` and `closed`, and also the gauge, which is
-//! their difference at one moment.
+//! One list of families ([`collect`]), written for whoever asks: [`text`] for Prometheus. Two counters stand where a gauge would
+//! race: connections are `accepted` and `closed`, and also the gauge, which is their difference at one moment.
 
 mod connections;
 mod disks;
 mod door;
 mod entitlement;
 mod exposition;
-pub mod log;
+mod families;
+mod latency;
+mod limits;
+mod log;
 mod messages;
 mod process;
 mod tls;
 mod topics;
 
+pub use exposition::text;
+pub use families::Family;
+
+use crate::logging;
 use crate::process::memory;
 use crate::reload::Counts;
 use ::entitlement::Statistics as OfJudge;
-use exposition::Exposition;
+use families::Families;
 use node::NodeStatistics;
+use std::sync::Arc;
 
-/// The whole text.
-pub fn render(node_name: &str, statistics: &NodeStatistics, judge: &OfJudge) -> String {
+/// What the metrics are made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sources<'a> {
+    /// What the node is called.
+    pub node_name: &'a str,
+    /// What its shards, log threads and sockets have counted.
+    pub statistics: NodeStatistics,
+    /// What the judge of tokens has counted.
+    pub judge: OfJudge,
+    /// Reloads of the configuration.
+    pub reloads: Counts,
+    /// Lines of the log.
+    pub log: logging::Counts,
+}
+
+/// Asks for all families, from any thread.
+pub type Gather = Arc<dyn Fn() -> Vec<Family> + Send + Sync>;
+
+/// All families, in their order.
+pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
+    let statistics = &sources.statistics;
     let NodeStatistics { edge, home, .. } = statistics;
-    let mut exposition = Exposition::default();
+    let mut families = Families::default();
     let labels = [
         ("version", env!("CARGO_PKG_VERSION")),
         ("commit", option_env!("CRORE_COMMIT").unwrap_or("unknown")),
-        ("node", node_name),
+        ("node", sources.node_name),
     ];
-    exposition.information("crore_build_info", "What runs here.", &labels);
-    connections::write(&mut exposition, edge);
-    connections::write_shortages(&mut exposition, &statistics.sockets);
-    door::write(&mut exposition, &statistics.door, &edge.turned_away);
-    messages::write(&mut exposition, edge, home);
-    entitlement::write_edge(&mut exposition, edge);
-    topics::write(&mut exposition, home);
-    disks::write(&mut exposition, statistics);
-    tls::write(&mut exposition, &statistics.tls);
-    entitlement::write(&mut exposition, judge);
-    process::write_threads(&mut exposition, statistics);
-    process::write_memory(
-        &mut exposition,
-        &statistics.memory,
-        memory::rest(&statistics.memory),
-    );
-    process::write_process(&mut exposition);
-    exposition.finish()
+    families.information("crore_build_info", "What runs here.", &labels);
+    connections::write(&mut families, edge);
+    connections::write_transports(&mut families, edge, &statistics.tls);
+    connections::write_shortages(&mut families, &statistics.sockets);
+    door::write(&mut families, &statistics.door, &edge.turned_away);
+    limits::write(&mut families, statistics);
+    messages::write(&mut families, edge, home);
+    latency::write(&mut families, statistics);
+    entitlement::write_edge(&mut families, edge);
+    topics::write(&mut families, home);
+    disks::write(&mut families, statistics);
+    tls::write(&mut families, &statistics.tls);
+    entitlement::write(&mut families, &sources.judge);
+    process::write_threads(&mut families, statistics);
+    let rest = memory::rest(&statistics.memory);
+    process::write_memory(&mut families, &statistics.memory, rest);
+    process::write_process(&mut families);
+    write_reloads(&mut families, sources.reloads);
+    log::write(&mut families, &sources.log);
+    families.finish()
 }
 
-/// The same of reloads; it goes behind the other.
-pub fn of_reloads(counts: Counts) -> String {
-    let mut exposition = Exposition::default();
-    exposition.counters(
+fn write_reloads(families: &mut Families, counts: Counts) {
+    families.counters(
         "crore_reloads_total",
         "Reloads of the configuration; one with a fault is refused as a whole.",
         "result",
         &[("taken", counts.taken), ("refused", counts.refused)],
     );
-    exposition.gauge(
+    families.gauge(
         "crore_configuration_changes_waiting",
         "Changes of the configuration that the last reload has found and that wait for a restart.",
         counts.waiting,
     );
-    exposition.finish()
 }
 
 #[cfg(test)]
@@ -85,15 +111,15 @@ mod tests {
             topics: 9,
             ..HomeStatistics::default()
         };
-        let text = render(
-            "n\"1",
-            &NodeStatistics {
+        let text = text(&collect(&Sources {
+            node_name: "n\"1",
+            statistics: NodeStatistics {
                 edge,
                 home,
                 ..NodeStatistics::default()
             },
-            &Default::default(),
-        );
+            ..Sources::default()
+        }));
         for line in [
             "crore_connections_accepted_total 7",
             "crore_connections 4",
@@ -111,7 +137,7 @@ mod tests {
     /// counters and for nothing else, no unit but base units, lower case.
     #[test]
     fn names_follow_the_conventions() {
-        let text = render("n", &NodeStatistics::default(), &Default::default());
+        let text = text(&collect(&Sources::default()));
         let mut helped = Vec::new();
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -132,7 +158,10 @@ mod tests {
                 }
             } else {
                 let name = line.split(['{', ' ']).next().unwrap();
-                assert_eq!(helped.last().map(String::as_str), Some(name), "{line}");
+                let parts = ["_bucket", "_sum", "_count"];
+                let family = parts.iter().find_map(|part| name.strip_suffix(part));
+                let last = helped.last().map(String::as_str);
+                assert!(last == Some(name) || last == family, "{line}");
             }
         }
     }

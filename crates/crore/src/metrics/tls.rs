@@ -1,11 +1,11 @@
 //! What `/metrics` says of TLS: handshakes and how they ended, connections by version, and bytes.
 
-use super::exposition::Exposition;
+use super::families::Families;
 use tls::Statistics;
 
 /// Families of TLS. They stand there without TLS too, as zeros, so that dashboards need no special case.
-pub fn write(exposition: &mut Exposition, tls: &Statistics) {
-    exposition.counters(
+pub fn write(families: &mut Families, tls: &Statistics) {
+    families.counters(
         "crore_tls_handshakes_total",
         "TLS handshakes that were completed: full, or resumed with a ticket.",
         "kind",
@@ -14,7 +14,7 @@ pub fn write(exposition: &mut Exposition, tls: &Statistics) {
             ("resumed", tls.handshakes_resumed),
         ],
     );
-    exposition.counters(
+    families.counters(
         "crore_tls_handshakes_failed_total",
         "TLS handshakes that failed: plain HTTP came, nothing in common, an alert of the client, nothing that can be read, or the client went away.",
         "reason",
@@ -26,33 +26,33 @@ pub fn write(exposition: &mut Exposition, tls: &Statistics) {
             ("gone", tls.failed_gone),
         ],
     );
-    exposition.gauge(
+    families.gauge(
         "crore_tls_handshaking",
         "Connections within, or before, their TLS handshake.",
         tls.handshaking,
     );
-    exposition.gauges(
+    families.gauges(
         "crore_tls_connections",
         "Established TLS connections, by version.",
         "version",
         &[("1.2", tls.open_tls12), ("1.3", tls.open_tls13)],
     );
-    exposition.counter(
+    families.counter(
         "crore_tls_faults_total",
         "Established TLS connections that were ended for a fault of the client's records, or by its alert.",
         tls.faults,
     );
-    exposition.counter(
+    families.counter(
         "crore_tls_truncated_total",
         "TLS connections whose client ended them without a close_notify.",
         tls.truncated,
     );
-    exposition.counter(
+    families.counter(
         "crore_tls_key_updates_total",
         "Key updates of TLS 1.3 that the node has sent.",
         tls.key_updates,
     );
-    exposition.gauges(
+    families.gauges(
         "crore_tls_bytes",
         "Memory of TLS: keys of established connections and the states of handshakes, without what the library allocates behind those; buffers of unfinished records and of what sockets did not take.",
         "part",

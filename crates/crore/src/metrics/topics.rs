@@ -1,47 +1,47 @@
 //! What `/metrics` says of topics, filters, producers and logs in memory.
 
-use super::exposition::Exposition;
+use super::families::Families;
 use broker::home::HomeStatistics;
 
 /// Families of what home shards keep.
-pub fn write(exposition: &mut Exposition, home: &HomeStatistics) {
-    exposition.gauge("crore_topics", "Topics known.", home.topics);
-    exposition.gauge(
+pub fn write(families: &mut Families, home: &HomeStatistics) {
+    families.gauge("crore_topics", "Topics known.", home.topics);
+    families.gauge(
         "crore_filters",
         "Filters with wildcards known to home shards.",
         home.filters,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_producers",
         "Producers remembered, each for every partition that it publishes to.",
         home.producers,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_idempotency_keys",
         "Idempotency keys remembered.",
         home.idempotency_keys,
     );
-    exposition.counter(
+    families.counter(
         "crore_topics_forgotten_total",
         "Idle topics forgotten; their positions stay comparable.",
         home.forgotten,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_log_records",
         "Messages in the logs now.",
         home.records,
     );
-    exposition.gauge(
+    families.gauge(
         "crore_retained_messages",
         "Retained messages now.",
         home.retained,
     );
-    exposition.counter(
+    families.counter(
         "crore_log_evicted_records_total",
         "Messages that the logs dropped for age or size.",
         home.evicted_records,
     );
-    exposition.counter(
+    families.counter(
         "crore_log_evicted_segments_total",
         "Segments that the logs dropped for age or size.",
         home.evicted_segments,
@@ -53,7 +53,7 @@ pub fn write(exposition: &mut Exposition, home: &HomeStatistics) {
         ("retained", home.retained_bytes),
         ("publish_once", home.dedup_bytes),
     ];
-    exposition.gauges(
+    families.gauges(
         "crore_stored_bytes",
         "Memory of home shards, by what it holds.",
         "part",

@@ -1,0 +1,185 @@
+//! How connections end: by which code, from which side, or without one. Counted once for each, when it is forgotten.
+//!
+//! Invariants: the cause that was there first counts; the numbers of all causes together are the connections that have ended. The
+//! cause takes eight bits of the slot's flags, so that it costs no memory.
+
+use super::statistics::Counts;
+use super::{Edge, slots::Slot};
+use std::borrow::Cow;
+use wire::native::CloseCode;
+
+/// Why a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End(u8);
+
+/// Ends without a close frame: the side that caused them, and the word for it.
+const WITHOUT_CODE: [(&str, &str); 7] = [
+    ("client", "lost"),
+    ("client", "vanished"),
+    ("client", "ended"),
+    ("node", "finished"),
+    ("node", "slow"),
+    ("node", "unfinished_input"),
+    ("node", "cut"),
+];
+/// Codes of RFC 6455 that the node closes with of itself.
+const RFC_OF_NODE: [u16; 6] = [1002, 1003, 1007, 1008, 1009, 1011];
+/// Codes that clients close with; 1005 stands for a close frame without one.
+const RFC_OF_CLIENT: [u16; 13] = [
+    1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014,
+];
+/// The rest of what clients may say is free for libraries and for applications.
+const RANGES_OF_CLIENT: [&str; 2] = ["3000-3999", "4000-4999"];
+
+const OWN: usize = WITHOUT_CODE.len() + RFC_OF_NODE.len();
+const CLIENT: usize = OWN + CloseCode::ALL.len();
+const RANGES: usize = CLIENT + RFC_OF_CLIENT.len();
+/// Causes that are told apart.
+const ENDS_COUNT: usize = RANGES + RANGES_OF_CLIENT.len();
+const _: () = assert!(ENDS_COUNT < 255);
+
+impl End {
+    /// The connection broke, or was reset.
+    pub const LOST: End = End(0);
+    /// The peer's host acknowledged nothing any more.
+    pub const VANISHED: End = End(1);
+    /// The client ended its direction.
+    pub const ENDED: End = End(2);
+    /// HTTP: an answer was the last, or no further request came.
+    pub const FINISHED: End = End(3);
+    /// The client did not drain what it was to get.
+    pub const SLOW: End = End(4);
+    /// Unfinished frames and requests of all connections were too much.
+    pub const UNFINISHED_INPUT: End = End(5);
+    /// The node had a reason to end it and no way to say it.
+    pub const CUT: End = End(6);
+
+    /// The node sends this close code.
+    pub fn of_node(code: u16) -> End {
+        let rfc = RFC_OF_NODE.iter().position(|known| *known == code);
+        let own = || CloseCode::ALL.iter().position(|own| own.number() == code);
+        let place = rfc.map(|place| WITHOUT_CODE.len() + place);
+        place
+            .or_else(|| own().map(|place| OWN + place))
+            .map_or(End::CUT, |place| End(place as u8))
+    }
+
+    /// The client has sent a close frame, with this code if it has one.
+    pub fn of_client(code: Option<u16>) -> End {
+        let code = code.unwrap_or(1005);
+        let rfc = RFC_OF_CLIENT.iter().position(|known| *known == code);
+        let place = rfc.map_or_else(
+            || RANGES + usize::from(code >= 4000),
+            |place| CLIENT + place,
+        );
+        End(place as u8)
+    }
+}
+
+/// How many connections have ended, by cause.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EndCounts(Counts<ENDS_COUNT>);
+
+impl EndCounts {
+    /// For each cause: the side that it came from, the close code or the word for an end without one, and how often.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>, u64)> {
+        (0..ENDS_COUNT).zip(self.0.numbers()).map(|(place, count)| {
+            let (by, code) = name_of(place);
+            (by, code, count)
+        })
+    }
+
+    /// Those that the node closed with a code.
+    pub fn of_node(&self, code: u16) -> u64 {
+        self.0.of(usize::from(End::of_node(code).0))
+    }
+}
+
+impl std::ops::AddAssign for EndCounts {
+    fn add_assign(&mut self, other: EndCounts) {
+        self.0 += other.0;
+    }
+}
+
+fn name_of(place: usize) -> (&'static str, Cow<'static, str>) {
+    let number = |code: u16| Cow::Owned(code.to_string());
+    match place {
+        _ if place < WITHOUT_CODE.len() => {
+            let (by, word) = WITHOUT_CODE[place];
+            (by, Cow::Borrowed(word))
+        }
+        _ if place < OWN => ("node", number(RFC_OF_NODE[place - WITHOUT_CODE.len()])),
+        _ if place < CLIENT => ("node", number(CloseCode::ALL[place - OWN].number())),
+        _ if place < RANGES => ("client", number(RFC_OF_CLIENT[place - CLIENT])),
+        _ => ("client", Cow::Borrowed(RANGES_OF_CLIENT[place - RANGES])),
+    }
+}
+
+impl Slot {
+    /// Notes why it ends, unless that is known.
+    fn note_end(&mut self, end: End) {
+        if self.flags >> END_SHIFT == 0 {
+            self.flags |= (u32::from(end.0) + 1) << END_SHIFT;
+        }
+    }
+
+    /// Why it ends. A connection that goes without a word is lost.
+    fn end(&self) -> End {
+        match self.flags >> END_SHIFT {
+            0 => End::LOST,
+            noted => End((noted - 1) as u8),
+        }
+    }
+}
+
+/// The highest eight of the flags.
+pub(super) const END_SHIFT: u32 = 24;
+
+impl Edge {
+    /// The connection is about to end, for this reason if there is none yet.
+    pub(crate) fn note_end(&mut self, index: u32, end: End) {
+        self.slots[index].note_end(end);
+    }
+
+    /// The connection ends.
+    pub(super) fn count_end(&mut self, index: u32) {
+        let end = self.slots[index].end();
+        self.statistics.ends.0.count(usize::from(end.0));
+        self.statistics.closed += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_a_name_of_its_own() {
+        let counts = EndCounts::default();
+        let names: std::collections::BTreeSet<_> =
+            counts.iter().map(|(by, code, _)| (by, code)).collect();
+        assert_eq!(names.len(), ENDS_COUNT);
+    }
+
+    #[test]
+    fn codes_find_their_places() {
+        let name = |end: End| {
+            let (by, code) = name_of(usize::from(end.0));
+            format!("{by} {code}")
+        };
+        for (end, expected) in [
+            (End::LOST, "client lost"),
+            (End::CUT, "node cut"),
+            (End::of_node(1009), "node 1009"),
+            (End::of_node(3000), "node 3000"),
+            (End::of_node(4500), "node 4500"),
+            (End::of_node(1), "node cut"),
+            (End::of_client(None), "client 1005"),
+            (End::of_client(Some(1000)), "client 1000"),
+            (End::of_client(Some(3004)), "client 3000-3999"),
+            (End::of_client(Some(4999)), "client 4000-4999"),
+        ] {
+            assert_eq!(name(end), expected);
+        }
+    }
+}

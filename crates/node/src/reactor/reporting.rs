@@ -1,0 +1,39 @@
+//! What a reactor says of itself when it is asked, between two turns.
+//!
+//! Invariant: it costs as much as there are structures, never as much as there are connections, topics or messages.
+
+use super::{Clock, Reactor};
+use crate::door::Door;
+use crate::mailbox::{Mailbox, Post, Report};
+use broker::home::Home;
+use net::{Conn, Event, Net};
+use stdx::memory::{Component, Components, vector_bytes};
+
+impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
+    pub(super) fn report(&self) -> Report {
+        Report {
+            edge: self.edge.statistics(),
+            home: self.home.as_ref().map(Home::statistics).unwrap_or_default(),
+            long_turns: self.long_turns,
+            timings: self.watch.timings(),
+            memory: self.memory_components(),
+        }
+    }
+
+    /// A look at each structure; the buffer as far as it was ever filled.
+    fn memory_components(&self) -> Components {
+        let mut memory = self.edge.memory();
+        if let Some(home) = &self.home {
+            memory += home.memory();
+        }
+        self.net.memory(&mut memory);
+        let door = self.door.as_ref().map_or(0, Door::memory_bytes);
+        let lists = vector_bytes::<Event>(self.events.capacity())
+            + vector_bytes::<Conn>(self.ready.capacity());
+        memory.add(Component::Network, lists + door + self.buffer_filled);
+        let posts = vector_bytes::<Post>(self.posts.capacity());
+        memory.add(Component::Mailboxes, posts + self.home_out.memory_bytes());
+        memory.add(Component::Input, self.judging.memory_bytes());
+        memory
+    }
+}

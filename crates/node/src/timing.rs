@@ -1,0 +1,174 @@
+//! How long things take: turns, mailboxes, and messages from the socket of their publisher to those of their subscribers.
+//!
+//! Place: within the reactor's turn, which knows two moments: when its work began and when it had ended. A message costs nothing
+//! here. Batches carry stamps from shard to shard ([`Stamps`]), and a batch of letters counts once for all the deliveries that it
+//! led to, by the earliest stamp of what went into it. So a figure is an upper bound, off by no more than a turn.
+//!
+//! Invariants: only live deliveries count; pages of a replay, and messages that a stream without credit brings later, have waited
+//! for their reader and say nothing of the node. One clock for all threads of a node.
+
+use stdx::histogram::Histogram;
+
+/// Of what is not measured.
+pub const UNTIMED: u64 = u64::MAX;
+
+/// What a batch between shards carries, in microseconds of the node's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamps {
+    /// When it was handed to the mailbox.
+    pub sent_us: u64,
+    /// When the turn began that read the earliest of the publications in it, or that led to it; [`UNTIMED`] without any.
+    pub since_us: u64,
+}
+
+/// What one I/O thread has measured, or all of them together.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Timings {
+    /// Work of a turn, from the return of the poll to its end.
+    pub turns: Histogram,
+    /// From the sending of a batch to the turn that takes it.
+    pub mailboxes: Histogram,
+    /// From the turn that read a publication to the end of the turn that wrote it to a subscriber; each delivery counts.
+    pub deliveries: Histogram,
+}
+
+impl std::ops::AddAssign for Timings {
+    fn add_assign(&mut self, other: Timings) {
+        self.turns += other.turns;
+        self.mailboxes += other.mailboxes;
+        self.deliveries += other.deliveries;
+    }
+}
+
+/// The stop watch of one reactor.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// When the work of this turn began.
+    pub began_us: u64,
+    /// The earliest publication that the home has dealt with since its letters were last posted.
+    since_us: u64,
+    /// Deliveries of this turn, by the stamp of their batch.
+    delivered: Vec<(u64, u64)>,
+    timings: Timings,
+}
+
+impl Watch {
+    pub fn new() -> Watch {
+        Watch {
+            began_us: 0,
+            since_us: UNTIMED,
+            delivered: Vec::new(),
+            timings: Timings::default(),
+        }
+    }
+
+    /// A turn's work begins.
+    pub fn begin(&mut self, now_us: u64) {
+        self.began_us = now_us;
+    }
+
+    /// A batch has come from another shard.
+    pub fn received(&mut self, stamps: Stamps) {
+        let waited_us = self.began_us.saturating_sub(stamps.sent_us);
+        self.timings.mailboxes.record(waited_us);
+    }
+
+    /// The home gets publications that have been on their way since then.
+    pub fn home_takes(&mut self, since_us: u64) {
+        self.since_us = self.since_us.min(since_us);
+    }
+
+    /// Since when what the home has just dealt with has been on its way.
+    pub fn since_us(&self) -> u64 {
+        self.since_us
+    }
+
+    /// The home's letters have been posted.
+    pub fn posted(&mut self) {
+        self.since_us = UNTIMED;
+    }
+
+    /// A batch of letters has led to so many live deliveries, which this turn writes.
+    pub fn delivered(&mut self, since_us: u64, count: u64) {
+        if count == 0 || since_us == UNTIMED {
+            return;
+        }
+        match self.delivered.last_mut() {
+            Some((before_us, before)) if *before_us == since_us => *before += count,
+            _ => self.delivered.push((since_us, count)),
+        }
+    }
+
+    /// All is written. How long the turn took, in microseconds.
+    pub fn end(&mut self, now_us: u64) -> u64 {
+        for (since_us, count) in self.delivered.drain(..) {
+            let took_us = now_us.saturating_sub(since_us);
+            self.timings.deliveries.record_many(took_us, count);
+        }
+        let took_us = now_us.saturating_sub(self.began_us);
+        self.timings.turns.record(took_us);
+        took_us
+    }
+
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count_at(histogram: &Histogram, bound_us: u64) -> u64 {
+        let bucket = histogram.cumulative().find(|(bound, _)| *bound == bound_us);
+        bucket.map_or(0, |(_, count)| count)
+    }
+
+    #[test]
+    fn deliveries_count_by_the_batch_that_brought_them() {
+        let mut watch = Watch::new();
+        watch.begin(1_000);
+        watch.delivered(900, 3);
+        watch.delivered(900, 4);
+        watch.delivered(UNTIMED, 5);
+        watch.delivered(1_000, 0);
+        watch.delivered(990, 1);
+        assert_eq!(watch.end(1_010), 10);
+        let deliveries = watch.timings().deliveries;
+        assert_eq!(deliveries.count(), 8);
+        assert_eq!(deliveries.sum_us(), 7 * 110 + 20);
+        assert_eq!(count_at(&deliveries, 32), 1);
+        // They do not count twice.
+        watch.begin(2_000);
+        watch.end(2_100);
+        assert_eq!(watch.timings().deliveries, deliveries);
+        assert_eq!(watch.timings().turns.count(), 2);
+    }
+
+    #[test]
+    fn a_home_s_letters_are_as_old_as_the_oldest_of_what_led_to_them() {
+        let mut watch = Watch::new();
+        watch.begin(5_000);
+        assert_eq!(watch.since_us(), UNTIMED);
+        for since_us in [4_000, 3_000, 5_000, UNTIMED] {
+            watch.home_takes(since_us);
+        }
+        assert_eq!(watch.since_us(), 3_000);
+        watch.posted();
+        assert_eq!(watch.since_us(), UNTIMED);
+    }
+
+    /// What was sent after the turn had begun has not waited.
+    #[test]
+    fn mailboxes() {
+        let mut watch = Watch::new();
+        watch.begin(1_000);
+        for sent_us in [900, 1_001] {
+            let since_us = UNTIMED;
+            watch.received(Stamps { sent_us, since_us });
+        }
+        let mailboxes = watch.timings().mailboxes;
+        assert_eq!((mailboxes.count(), mailboxes.sum_us()), (2, 100));
+        assert_eq!(count_at(&mailboxes, 16), 1);
+    }
+}
