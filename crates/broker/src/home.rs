@@ -33,6 +33,7 @@ mod dedup;
 mod edges;
 mod filters;
 mod history;
+mod inspect;
 mod interests;
 mod memory;
 mod partitions;

@@ -10,6 +10,7 @@ pub mod edge;
 pub mod entitlement;
 pub mod filters;
 pub mod home;
+pub mod inspect;
 pub mod mail;
 pub mod now;
 pub mod position;

@@ -140,6 +140,18 @@ pub trait Net {
         let _ = (conn, within);
     }
 
+    /// Where a connection's peer is, if that can still be told. For people who look: it may cost a system call.
+    fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
+        let _ = conn;
+        None
+    }
+
+    /// Whether what a connection carries is encrypted here.
+    fn is_encrypted(&self, conn: Conn) -> bool {
+        let _ = conn;
+        false
+    }
+
     /// Takes no further connections from any listener (drain); peers wait in the listener's queue.
     fn pause_accepting(&mut self);
 

@@ -7,6 +7,7 @@
 pub mod admission;
 mod age_clock;
 pub mod door;
+pub mod inspection;
 mod io_thread;
 mod judging;
 mod log_thread;

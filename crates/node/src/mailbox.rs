@@ -3,11 +3,13 @@
 //! Step 4 and 7 of the path. One batch for each pair of shards and turn, first in, first out for each pair, and one
 //! wake-up. Bounded by credit: what may be on its way is decided by edges and homes (`broker::mail`), not here.
 
+use crate::inspection::Asker;
 use crate::logs::LogStatistics;
 use crate::timing::{Stamps, Timings};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
+use broker::inspect::Question;
 use broker::mail::{Letter, Request};
 use broker::settings::Settings;
 use net::Wake;
@@ -63,6 +65,8 @@ pub enum Control {
     Revoked,
     /// Go by these settings from now on; they are those before, renewed.
     Settings(Arc<Settings>),
+    /// Answer a question of an operator.
+    Inspect(Question, Asker),
     /// End the thread after this turn.
     Stop,
 }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod doorway;
+mod inspecting;
 mod reporting;
 
 /// The receive buffer of a thread, in bytes.
@@ -75,6 +76,7 @@ pub struct Reactor<N, M, C> {
     is_draining: bool,
     memory: Box<dyn Memory>,
     judging: Judging,
+    inspecting: inspecting::Inspecting,
     events: Vec<Event>,
     posts: Vec<Post>,
     ready: VecDeque<Conn>,
@@ -148,6 +150,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             is_draining: false,
             memory,
             judging: Judging::new(judge),
+            inspecting: inspecting::Inspecting::default(),
             events: Vec::new(),
             posts: Vec::new(),
             ready: VecDeque::new(),
@@ -332,6 +335,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 }
                 self.edge.set_settings(settings);
             }
+            Control::Inspect(question, asker) => self.inspect(question, asker),
             Control::Stop => self.stopping = true,
         }
     }
@@ -436,6 +440,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             }
         }
         self.watch.posted();
+        if !self.edge.out.answers.is_empty() {
+            self.answer_operators();
+        }
         if !self.edge.out.clients.is_empty() {
             self.change_clients();
         }

@@ -23,7 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -185,6 +185,8 @@ pub struct Node {
     shards: Shards,
     /// What shards were asked and have not answered, by their numbers.
     shard_reports: Vec<Asked<Report>>,
+    /// Questions of operators that wait at each shard.
+    pub(crate) questions: Vec<Arc<AtomicU32>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     logs: Arc<[Option<Sender<ToLog>>]>,
     /// The same of the log threads, by the logs' indexes.
@@ -271,6 +273,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         notices: Vec::new(),
         shards: Shards(shards),
         shard_reports: (0..count).map(|_| Asked::default()).collect(),
+        questions: (0..count).map(|_| Arc::default()).collect(),
         threads: Vec::new(),
         log_reports: logs.iter().map(|_| Asked::default()).collect(),
         logs,
@@ -485,6 +488,11 @@ impl Node {
             shard.send(Post::Control(Control::Settings(settings.clone())));
         }
         waiting
+    }
+
+    /// Where a shard is reached.
+    pub(crate) fn address_of(&self, shard: usize) -> &Address {
+        &self.shards.0[shard]
     }
 
     /// The settings that are in force.

@@ -22,6 +22,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -383,6 +384,14 @@ impl<N: Net> Net for Tls<N> {
 
     fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
         self.net.expect_acknowledgements(conn, within);
+    }
+
+    fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
+        self.net.peer_address(conn)
+    }
+
+    fn is_encrypted(&self, conn: Conn) -> bool {
+        self.place(conn).is_some()
     }
 
     fn memory(&self, memory: &mut Components) {

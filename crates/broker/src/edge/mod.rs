@@ -16,6 +16,7 @@ mod fanout;
 mod fanout_filters;
 mod filters;
 mod input;
+mod inspect;
 mod judging;
 mod large;
 mod liveness;
@@ -37,6 +38,7 @@ mod sweep;
 mod topics;
 
 pub use ends::EndCounts;
+pub use inspect::PeerOf;
 pub use outbox::Written;
 pub use pressure::Pressure;
 pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
@@ -54,6 +56,7 @@ pub(crate) use subscriptions::{Grant, Page};
 
 use crate::entitlement::Question;
 use crate::filters::FilterTrie;
+use crate::inspect::Answer;
 use crate::mail::{EdgeId, HomeId, Letter, Request};
 use crate::now::Now;
 use crate::position::Position;
@@ -106,6 +109,8 @@ pub struct Outputs {
     pub questions: Vec<Question>,
     /// Connections of proxies that bring a request of this client, and wait until they may count for it.
     pub clients: Vec<(Key, IpAddr)>,
+    /// Of homes, to what operators have asked them through this edge, by the numbers of the questions.
+    pub answers: Vec<(u32, Answer)>,
 }
 
 /// The edge role of one I/O thread.

@@ -39,6 +39,11 @@ impl Edge {
         self.now.monotonic_ms
     }
 
+    /// How long ago the session of a native connection began, in milliseconds; at most 24 days, whatever is longer.
+    pub(super) fn session_age_ms(&self, index: u32) -> u32 {
+        age_ms(self.now.monotonic_ms, self.slots[index].hello_ms).min(AGE_MS_MAX)
+    }
+
     /// Keeps the age of an old session within what a slot can tell. Called for each now and then.
     pub(super) fn age_hello(&mut self, index: u32) {
         let hello_ms = self.slots[index].hello_ms;

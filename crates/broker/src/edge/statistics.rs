@@ -85,6 +85,8 @@ pub struct EdgeStatistics {
     pub gaps: u64,
     /// Connections closed because they did not drain.
     pub slow_closed: u64,
+    /// Connections that operators have ended.
+    pub disconnected_by_operators: u64,
     /// Connections whose first request did not arrive in time.
     pub handshake_timeouts: u64,
     /// Connections closed because they did not answer pings.
@@ -202,6 +204,7 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.pages += other.pages;
         self.gaps += other.gaps;
         self.slow_closed += other.slow_closed;
+        self.disconnected_by_operators += other.disconnected_by_operators;
         self.handshake_timeouts += other.handshake_timeouts;
         self.ping_timeouts += other.ping_timeouts;
         self.unacknowledged += other.unacknowledged;

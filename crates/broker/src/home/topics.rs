@@ -113,6 +113,11 @@ impl TopicTable {
         self.topics.len()
     }
 
+    /// One more than the highest id ever given.
+    pub fn places(&self) -> u32 {
+        self.topics.places()
+    }
+
     pub fn get(&self, topic: u32) -> Option<&Topic> {
         self.topics.get(topic)
     }

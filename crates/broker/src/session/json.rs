@@ -26,7 +26,7 @@ pub(super) fn append_data(out: &mut Vec<u8>, payload: &[u8]) {
 }
 
 /// Appends the members that every message has, without braces.
-pub(super) fn append_message(out: &mut Vec<u8>, epoch: u64, view: &RecordView<'_>) {
+pub(crate) fn append_message(out: &mut Vec<u8>, epoch: u64, view: &RecordView<'_>) {
     let position = Position {
         epoch,
         offset: view.offset(),

@@ -26,8 +26,10 @@ mod websocket;
 
 pub(crate) use credential::Credential;
 pub(crate) use http::refuse_client;
+pub(crate) use json::append_message;
 
 use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
+use crate::inspect::Answer;
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Reply};
 use wire::native::{CloseCode, ErrorCode};
 
@@ -209,7 +211,7 @@ impl Edge {
         result: Result<Appended, PublishRefusal>,
     ) {
         if self.slots.get(reply.connection).is_none() {
-            return;
+            return self.operator_answered(reply, Answer::Published(result));
         }
         let index = reply.connection.index;
         match self.slots[index].protocol {
@@ -225,7 +227,7 @@ impl Edge {
         result: Result<HistoryPage, ErrorCode>,
     ) {
         if self.slots.get(reply.connection).is_none() {
-            return;
+            return self.operator_answered(reply, Answer::History(result));
         }
         let index = reply.connection.index;
         match self.slots[index].protocol {

@@ -37,10 +37,12 @@
 //! | `reload 1 [edges] [homes]` | the node goes by the settings that the test has under this number |
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |
+//! | `operator connections lagging`, `operator topics a/`, `operator disconnect a return`, ... | what an operator asks of the first shard (`operator.rs`) |
 //! | `large reads` | the script is about how much is read at once, and runs only once |
 
 mod client;
 mod judge;
+mod operator;
 mod request;
 mod world;
 

@@ -2,11 +2,12 @@
 
 use super::client::Client;
 use super::judge::FakeJudge;
-use super::request;
+use super::{operator, request};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, EdgeStatistics, Pressure, Written};
 use broker::entitlement::{Judge, Judged, Question};
 use broker::home::{Home, HomeOutputs, HomeStatistics};
+use broker::inspect::{Answer, ConnectionId, Question as Asked};
 use broker::mail::{Code, Letter, Request};
 use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
@@ -120,6 +121,11 @@ impl<'a> World<'a> {
             _ => self.command(line, &mut said),
         }
         self.settle();
+        for shard in &mut self.shards {
+            for (_, answer) in shard.edge.out.answers.drain(..) {
+                said.extend(operator::told(answer).0);
+            }
+        }
         for (name, client) in &mut self.clients {
             said.extend(
                 client
@@ -210,8 +216,58 @@ impl<'a> World<'a> {
             ["reload", number, "edges"] => self.reload(number, false, true),
             ["reload", number, "homes"] => self.reload(number, true, false),
             ["large", "reads"] => {}
+            ["operator", ref asked @ ..] => self.operate(asked, said),
             ["count", ref names @ ..] => said.push(self.count(names)),
             _ => panic!("no such command: {line}"),
+        }
+    }
+
+    /// An operator asks the first shard.
+    fn operate(&mut self, asked: &[&str], said: &mut Vec<String>) {
+        let Shard { edge, home, .. } = &mut self.shards[0];
+        let home = home.as_ref().unwrap();
+        let mut ask = |question: Asked| match home.inspect(&question) {
+            Answer::NotHere => edge.inspect(question, 1, &|_| None),
+            answer => Some(answer),
+        };
+        let numbers = || asked[1..].iter().map(|text| text.parse().unwrap());
+        let id_of = |name: &str| {
+            let key = self.sockets[name].key;
+            ConnectionId(u64::from(key.generation) << 24 | u64::from(key.index))
+        };
+        let question = match *asked {
+            ["connections" | "topics", ..] => {
+                let mut next = Some(0);
+                while let Some(from) = next {
+                    let answer = ask(operator::list_of(asked, from)).unwrap();
+                    let (lines, more) = operator::told(answer);
+                    said.extend(lines);
+                    said.extend(more.map(|_| "(next)".into()));
+                    next = more;
+                }
+                return;
+            }
+            ["subscriptions", name, skipped] => Asked::Subscriptions {
+                connection: id_of(name),
+                skipped: skipped.parse().unwrap(),
+                len_max: 2,
+            },
+            ["disconnect", name, ref how @ ..] => Asked::Disconnect {
+                connection: id_of(name),
+                may_return: *how == ["return"],
+            },
+            ["names", ..] => Asked::Names {
+                edge: 0,
+                indexes: numbers().collect(),
+            },
+            ["subscribers", ..] => Asked::Subscribers {
+                home: 0,
+                indexes: numbers().collect(),
+            },
+            _ => operator::question_of(asked),
+        };
+        if let Some(answer) = ask(question) {
+            said.extend(operator::told(answer).0);
         }
     }
 

@@ -35,6 +35,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     write_ends(families, edge);
     let ended = [
         ("slow", edge.slow_closed),
+        ("operator", edge.disconnected_by_operators),
         ("handshake_timeout", edge.handshake_timeouts),
         ("ping_timeout", edge.ping_timeouts),
         ("unacknowledged", edge.unacknowledged),
@@ -42,7 +43,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     ];
     families.counters(
         "crore_connections_ended_by_node_total",
-        "Connections that the node ended because their peer did not do its part.",
+        "Connections that the node ended because their peer did not do its part, or an operator wanted it.",
         "reason",
         &ended,
     );

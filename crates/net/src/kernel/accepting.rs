@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::epoll;
@@ -204,8 +204,7 @@ impl Kernel {
             self.handover.give_back(self.handover.thread(), lost);
             self.counters.add(Count::TakenOver, received.len() as u64);
             for (number, socket) in received.drain(..) {
-                let peer = getpeername(&socket).ok().flatten();
-                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                let peer = peer_of(socket.as_fd());
                 self.keep(number, socket, peer, events);
             }
             self.received = received;
@@ -244,6 +243,12 @@ impl Kernel {
         self.accept_retry_at = Some(Instant::now() + self.options.accept_retry);
         self.watch_listeners();
     }
+}
+
+/// Where a socket comes from; none of one that is lost.
+pub(super) fn peer_of(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    let peer = getpeername(socket).ok().flatten()?;
+    SocketAddr::try_from(peer).ok().map(canonical)
 }
 
 fn count_of(error: &io::Error) -> Count {

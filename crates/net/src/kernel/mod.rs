@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -574,6 +575,15 @@ impl Net for Kernel {
             let _ = self.with_socket(conn.index, |socket| {
                 sockopt::set_tcp_user_timeout(socket, within_ms)
             });
+        }
+    }
+
+    /// Not of a registered socket, which has no descriptor to ask by.
+    fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
+        self.slots.alive(conn)?;
+        match self.slots.socket(conn.index) {
+            Socket::Descriptor(socket) => accepting::peer_of(socket),
+            Socket::Registered(_) => None,
         }
     }
 

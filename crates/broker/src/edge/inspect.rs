@@ -1,0 +1,350 @@
+//! What an edge tells operators of its connections, and what it does for them.
+//!
+//! Beside the path; see [`crate::inspect`]. Invariants: one question looks at [`LOOKED_AT_MAX`] slots at most, and nothing is
+//! kept for it. What operators ask of homes goes the way of every request, under [`OPERATOR`] in place of a connection, which
+//! no connection can have; so order, history and recovery hold for it, and messages pay nothing for it.
+
+use super::slots::{Protocol, Slot};
+use super::subscriptions::Stage;
+use super::{Edge, flag};
+use crate::inspect::{
+    ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
+    Spoken, Subscribers, Subscription,
+};
+use crate::mail::{Code, HomeId, Publication, Reply, Request};
+use crate::position::Position;
+use crate::settings::Publishers;
+use crate::topic::TopicName;
+use std::net::IpAddr;
+use stdx::key::Key;
+use wire::native::CloseCode;
+
+/// Who asks homes when operators do.
+const OPERATOR: Key = Key {
+    index: u32::MAX,
+    generation: 0,
+};
+
+/// How the network knows where a connection comes from, where the edge keeps no addresses.
+pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
+
+impl Edge {
+    /// Answers a question of an operator. None: a home is asked, and the answer comes in [`super::Outputs::answers`] under this
+    /// number, which is not 0.
+    pub fn inspect(
+        &mut self,
+        question: Question,
+        number: u32,
+        peer_of: PeerOf<'_>,
+    ) -> Option<Answer> {
+        Some(match question {
+            Question::Connections {
+                from,
+                wanted,
+                len_max,
+            } => self.list_connections(from, &wanted, len_max, peer_of),
+            Question::Connection(id) => {
+                let index = self.index_of(id);
+                Answer::Connection(index.map(|index| self.describe_connection(index, peer_of)))
+            }
+            Question::Subscriptions {
+                connection,
+                skipped,
+                len_max,
+            } => {
+                let index = self.index_of(connection);
+                let page = index.map(|index| self.list_subscriptions(index, skipped, len_max));
+                Answer::Subscriptions(page)
+            }
+            Question::Disconnect {
+                connection,
+                may_return,
+            } => {
+                let index = self.index_of(connection);
+                if let Some(index) = index {
+                    self.disconnect(index, may_return);
+                }
+                Answer::Disconnected(index.is_some())
+            }
+            Question::Subscribers { home, indexes } => {
+                let indexes = indexes.iter().take(ANSWER_LEN_MAX as usize);
+                Answer::Subscribers(indexes.map(|&at| self.subscribers_of(home, at)).collect())
+            }
+            Question::Publish(publication) => {
+                return self
+                    .publish_for_operator(publication, number)
+                    .err()
+                    .map(|code| Answer::Published(Err(code.into())));
+            }
+            Question::History { .. } => {
+                return self
+                    .ask_history_for_operator(question, number)
+                    .err()
+                    .map(|code| Answer::History(Err(code)));
+            }
+            Question::Topics { .. } | Question::Topic { .. } | Question::Names { .. } => {
+                Answer::NotHere
+            }
+        })
+    }
+
+    /// A home has answered who is no connection.
+    pub(crate) fn operator_answered(&mut self, reply: Reply, answer: Answer) {
+        if reply.connection == OPERATOR {
+            self.out.answers.push((reply.request, answer));
+        }
+    }
+
+    fn list_connections(
+        &self,
+        from: u32,
+        wanted: &ConnectionsWanted,
+        len_max: u32,
+        peer_of: PeerOf<'_>,
+    ) -> Answer {
+        let len_max = len_max.clamp(1, ANSWER_LEN_MAX) as usize;
+        let places = self.slots.places();
+        let end = places.min(from.saturating_add(LOOKED_AT_MAX));
+        let mut found = Vec::new();
+        for index in from..end {
+            if !self.is_wanted(index, wanted, peer_of) {
+                continue;
+            }
+            if found.len() == len_max {
+                return Answer::Connections(found, Some(index));
+            }
+            found.push(self.describe_connection(index, peer_of));
+        }
+        Answer::Connections(found, (end < places).then_some(end))
+    }
+
+    fn is_wanted(&self, index: u32, wanted: &ConnectionsWanted, peer_of: PeerOf<'_>) -> bool {
+        let slot = &self.slots[index];
+        let Some(spoken) = spoken(slot.protocol) else {
+            return false;
+        };
+        (!wanted.lagging || slot.is(flag::LAGGING | flag::BEHIND | flag::BLOCKED))
+            && wanted.spoken.is_none_or(|wanted| wanted == spoken)
+            && wanted.subject.as_deref().is_none_or(|beginning| {
+                let subject = self.subject_of(index);
+                subject.is_some_and(|subject| subject.starts_with(beginning))
+            })
+            && wanted.network.is_none_or(|network| {
+                let address = self.address_of(index, peer_of);
+                address.is_some_and(|address| network.contains(address))
+            })
+    }
+
+    /// The place of a connection that is there.
+    fn index_of(&self, id: ConnectionId) -> Option<u32> {
+        let index = id.index();
+        let is_there = index < self.slots.places()
+            && self.slots[index].protocol != Protocol::Free
+            && self.connection_number(index) == id.0;
+        is_there.then_some(index)
+    }
+
+    fn subject_of(&self, index: u32) -> Option<&str> {
+        let at = self.entitlement_of(index)?;
+        Some(self.judging.entitlements.subject(at))
+    }
+
+    fn address_of(&self, index: u32, peer_of: PeerOf<'_>) -> Option<IpAddr> {
+        let known = self.client_address(index);
+        known.or_else(|| peer_of(self.slots.key(index)))
+    }
+
+    fn describe_connection(&self, index: u32, peer_of: PeerOf<'_>) -> Connection {
+        let slot = &self.slots[index];
+        let entitlement = self.entitlement_of(index);
+        let expires_s = entitlement.map(|at| self.judging.entitlements.expires_s(at));
+        Connection {
+            id: ConnectionId(self.connection_number(index)),
+            key: self.slots.key(index),
+            spoken: spoken(slot.protocol).unwrap_or(Spoken::Http),
+            address: self.address_of(index, peer_of),
+            is_encrypted: None,
+            subject: self.subject_of(index).map(Into::into),
+            expires_s: expires_s.filter(|&at| at != crate::entitlement::NEVER),
+            session_ms: (slot.protocol == Protocol::Native).then(|| self.session_age_ms(index)),
+            ping_interval_s: slot.ping_interval_s,
+            subscriptions: slot.subscriptions_count,
+            outbox_len: slot.places.len() as u32,
+            outbox_bytes: self.outbox_bytes(index, slot),
+            is_lagging: slot.is(flag::LAGGING | flag::BEHIND),
+            is_blocked: slot.is(flag::BLOCKED),
+            is_closing: slot.is(flag::CLOSING),
+        }
+    }
+
+    /// A blocked connection has at most `outbox_len_max` places, so this is bounded.
+    fn outbox_bytes(&self, index: u32, slot: &Slot) -> u64 {
+        let places = self.lists.iter(&slot.places);
+        let frames = places.filter(|&place| self.ring.holds(place));
+        let bytes = frames.map(|place| {
+            let (head, body) = self.ring.parts(place);
+            head.len() + body.len()
+        });
+        (self.owned_bytes(index) + bytes.sum::<usize>()) as u64
+    }
+
+    fn list_subscriptions(
+        &self,
+        index: u32,
+        skipped: u32,
+        len_max: u32,
+    ) -> (Vec<Subscription>, bool) {
+        let len_max = len_max.clamp(1, ANSWER_LEN_MAX) as usize;
+        let mut chain = self.chain(index).skip(skipped as usize);
+        let found = chain.by_ref().take(len_max);
+        let found = found.map(|at| self.describe_subscription(at)).collect();
+        (found, chain.next().is_some())
+    }
+
+    fn describe_subscription(&self, subscription: u32) -> Subscription {
+        let entry = &self.subscriptions[subscription];
+        let stage = match entry.stage {
+            Stage::Pending => "pending",
+            Stage::Live | Stage::Wide => "live",
+            Stage::Reading => "reading",
+            Stage::Lagging => "lagging",
+        };
+        let filter = match entry.is_filter() {
+            true => self.filter_entries.get(entry.topic),
+            false => None,
+        };
+        let is_granted = !entry.is_filter() && entry.stage != Stage::Pending;
+        Subscription {
+            number: entry.client,
+            filter: filter.map(|filter| String::from_utf8_lossy(&filter.name).into()),
+            topic: is_granted.then_some((entry.home, entry.topic)),
+            stage,
+            position: is_granted.then(|| Position {
+                epoch: self.subscription_epoch(subscription),
+                offset: entry.cursor(),
+            }),
+            policy: entry.policy(),
+        }
+    }
+
+    fn subscribers_of(&self, home: HomeId, index: u32) -> Subscribers {
+        let topics = self.topics.get(usize::from(home));
+        let Some(topic) = topics.and_then(|topics| topics.get(index)) else {
+            return Subscribers::default();
+        };
+        let named = topic.named.checked_sub(1).and_then(|at| self.named.get(at));
+        let filters = named.map_or(&[][..], |named| &named.filters[..]);
+        let members = |filter: &u32| {
+            let filter = self.filter_entries.get(*filter);
+            filter.map_or(0, |filter| filter.members.len())
+        };
+        Subscribers {
+            plain: topic.subscribers.len() as u32,
+            by_filter: filters.iter().map(members).sum::<usize>() as u32,
+        }
+    }
+
+    /// Ends a connection because an operator wants it: with a word where its protocol has one and its socket takes it.
+    fn disconnect(&mut self, index: u32, may_return: bool) {
+        let slot = &self.slots[index];
+        if slot.is(flag::CLOSING | flag::DEAD) {
+            return;
+        }
+        let code = match may_return {
+            true => CloseCode::ApplicationReconnect,
+            false => CloseCode::ApplicationDisconnect,
+        };
+        match slot.protocol {
+            _ if slot.is(flag::BLOCKED) => self.kill(index),
+            Protocol::Native | Protocol::NativeStart | Protocol::Echo => {
+                self.close_native(index, code);
+            }
+            Protocol::Events => self.close_idle(index),
+            Protocol::Http => self.kill(index),
+            Protocol::Free => {}
+        }
+        self.statistics.disconnected_by_operators += 1;
+    }
+
+    /// Operators may publish wherever a client might; not where the node alone does, nor more than a rule allows.
+    fn publish_for_operator(&mut self, publication: Publication, number: u32) -> Result<(), Code> {
+        let name = std::str::from_utf8(&publication.topic).map_err(|_| Code::MalformedTopic)?;
+        TopicName::parse(name).map_err(|_| Code::MalformedTopic)?;
+        let (rule, partition) = self.settings.locate(name);
+        let home = self.settings.home_of(partition);
+        if !self.may_request(home) {
+            return Err(Code::Overloaded);
+        }
+        if !self.may_publish(partition) {
+            return Err(Code::LogUnavailable);
+        }
+        let limits = &self.settings.limits;
+        let of_rule = &self.settings.rules[usize::from(rule)];
+        let bytes_max = of_rule.message_bytes_max.min(limits.message_bytes_max);
+        if publication.payload.len() > bytes_max as usize {
+            return Err(Code::MessageTooLarge);
+        }
+        if let Some(publishing) = &of_rule.publishing
+            && (publishing.publishers == Publishers::Nobody
+                || publication.retain && !publishing.may_retain)
+        {
+            return Err(Code::Forbidden);
+        }
+        self.statistics.publishes += 1;
+        let request = Request::Publish {
+            partition,
+            rule,
+            reply: Some(operator(number)),
+            publication,
+        };
+        self.request(home, request);
+        Ok(())
+    }
+
+    fn ask_history_for_operator(&mut self, question: Question, number: u32) -> Result<(), Code> {
+        let Question::History {
+            topic,
+            beyond,
+            reverse,
+            limits,
+        } = question
+        else {
+            return Err(Code::Internal);
+        };
+        TopicName::parse(&topic).map_err(|_| Code::MalformedTopic)?;
+        let (rule, partition) = self.settings.locate(&topic);
+        let home = self.settings.home_of(partition);
+        if !self.may_request(home) {
+            return Err(Code::Overloaded);
+        }
+        let topic = self.mail.copy(topic.as_bytes());
+        let request = Request::History {
+            partition,
+            rule,
+            topic,
+            reply: operator(number),
+            beyond,
+            reverse,
+            limits,
+        };
+        self.request(home, request);
+        Ok(())
+    }
+}
+
+fn operator(number: u32) -> Reply {
+    Reply {
+        connection: OPERATOR,
+        request: number,
+    }
+}
+
+fn spoken(protocol: Protocol) -> Option<Spoken> {
+    match protocol {
+        Protocol::Free => None,
+        Protocol::Http => Some(Spoken::Http),
+        Protocol::Events => Some(Spoken::Events),
+        Protocol::Native | Protocol::NativeStart => Some(Spoken::Native),
+        Protocol::Echo => Some(Spoken::Echo),
+    }
+}
