@@ -1,7 +1,7 @@
 //! What operators ask of a running node: questions to its shards, put together.
 //!
 //! Place: beside [`Node::statistics`]; the shards' own part is `broker::inspect`. Invariants: whoever asks waits at most
-//! [`ANSWER_TIMEOUT`] for a shard, and a list is given back as far as it has come after [`LIST_TIMEOUT`], with the place to
+//! [`ANSWER_TIMEOUT`] for a shard, and a list is given back as far as it has come after `LIST_TIMEOUT`, with the place to
 //! go on from; at most [`QUESTIONS_MAX`] questions wait at a shard, however many ask and however long it hangs.
 
 use crate::mailbox::{Control, Post};

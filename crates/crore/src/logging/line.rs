@@ -126,7 +126,9 @@ fn cut(line: String) -> String {
 }
 
 fn cut_at(text: &str, bytes_max: usize) -> String {
-    let mut short = text[..text.floor_char_boundary(bytes_max)].to_owned();
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let end = (0..=bytes_max).rev().find(is_boundary).unwrap_or(0);
+    let mut short = text[..end].to_owned();
     short.push_str(CUT);
     short
 }
