@@ -144,7 +144,7 @@ pub struct Terms {
 /// How much a subject may do; `None`: as much as the node's limits allow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct EntitlementLimits {
-    /// Lasting connections (native sessions and event streams) of the subject at one node.
+    /// Connections of the subject at one node, of those whose tokens say so.
     pub connections_max: Option<u32>,
     /// Subscriptions of one connection.
     pub subscriptions_max: Option<u32>,

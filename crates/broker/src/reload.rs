@@ -13,7 +13,7 @@
 //! in the rules that it has ([`Settings::rule_of`]).
 
 use crate::filters::FilterTrie;
-use crate::settings::{Limits, LogSettings, RuleSettings, Settings};
+use crate::settings::{EntitlementSettings, Limits, LogSettings, RuleSettings, Settings};
 use crate::topic::Filter;
 
 /// Why a rule stays as it was until the next start.
@@ -70,10 +70,14 @@ impl Settings {
             node_name: self.node_name.clone(),
             addresses: self.addresses.clone(),
             // Whether anybody is asked who they are is decided at a start: there is a judge, or there is none.
-            entitlement: match &self.entitlement {
-                Some(running) => wanted.entitlement.or_else(|| Some(running.clone())),
-                None => None,
-            },
+            entitlement: self.entitlement.as_ref().map(|running| {
+                let wanted = wanted.entitlement.unwrap_or_else(|| running.clone());
+                EntitlementSettings {
+                    // Nobody has counted those that are here.
+                    users_are_counted: running.users_are_counted,
+                    ..wanted
+                }
+            }),
             ..wanted
         };
         (renewed, waiting)

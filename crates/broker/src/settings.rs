@@ -47,6 +47,8 @@ pub struct EntitlementSettings {
     pub anonymous: Permissions,
     /// Clients are told so long before their token expires, in seconds.
     pub notice_before_s: u32,
+    /// The node bounds the connections of a user: the shell is asked before one more is served.
+    pub users_are_counted: bool,
 }
 
 /// Where clients are, and who may say so of others. The default keeps no addresses.

@@ -10,6 +10,7 @@ fn with_tokens(settings: &mut Settings) {
     settings.entitlement = Some(EntitlementSettings {
         anonymous: Permissions::default(),
         notice_before_s: 60,
+        ..EntitlementSettings::default()
     });
 }
 
@@ -21,6 +22,7 @@ fn with_a_public_part(settings: &mut Settings) {
             ..Permissions::default()
         },
         notice_before_s: 60,
+        ..EntitlementSettings::default()
     });
 }
 

@@ -10,6 +10,7 @@ fn with_tokens(settings: &mut Settings) {
     settings.entitlement = Some(EntitlementSettings {
         anonymous: Permissions::default(),
         notice_before_s: 30,
+        ..EntitlementSettings::default()
     });
 }
 

@@ -13,6 +13,7 @@ fn with_tokens(settings: &mut Settings) {
             ..Permissions::default()
         },
         notice_before_s: 30,
+        ..EntitlementSettings::default()
     });
     settings.allowed_origins = vec!["https://x".into()];
 }

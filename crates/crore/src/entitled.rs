@@ -66,6 +66,9 @@ pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
             presence: Vec::new(),
         },
         notice_before_s: (notice_before_ms.unwrap_or(0) / 1_000) as u32,
+        users_are_counted: configuration
+            .number("limits.connections_per_user_max")
+            .is_some(),
     })
 }
 

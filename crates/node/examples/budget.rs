@@ -168,6 +168,7 @@ impl World {
             home: None,
             judge: None,
             door: None,
+            users: Arc::default(),
             pressure: Arc::default(),
         });
         World {

@@ -1,4 +1,4 @@
-//! Who may connect: counts of connections and rates of connects, by address prefix, by listener and by user, over all I/O threads.
+//! Who may connect: counts of connections and rates of connects, by address prefix and by listener, over all I/O threads.
 //!
 //! Place: asked by the doors of the I/O threads ([`crate::door`]) when a connection comes and when it has gone, never on a
 //! message's path. Locks are held for a look at one entry, and none within another.
@@ -55,8 +55,6 @@ pub struct AdmissionOptions {
     pub connect_rate_per_address_max: Option<u32>,
     /// Addresses that the two limits are not for: proxies and networks behind one address.
     pub exempt: Networks,
-    /// Lasting connections of one user.
-    pub connections_per_user_max: Option<u32>,
     /// Of listeners without TLS.
     pub plain: EntranceLimits,
     /// Of listeners with TLS.
@@ -108,12 +106,8 @@ pub struct AdmissionStatistics {
     pub address_connections: u64,
     /// Because their address connects faster than it may.
     pub address_rate: u64,
-    /// Sessions refused because their user has as many as it may.
-    pub user_connections: u64,
     /// Prefixes remembered now.
     pub addresses: u64,
-    /// Users with sessions now.
-    pub users: u64,
 }
 
 /// Leave to be here, to be given back. Small, because there is one for each connection.
@@ -139,13 +133,9 @@ pub struct Admission {
     options: AdmissionOptions,
     hasher: RandomState,
     parts: Box<[Mutex<Part>]>,
-    users: Box<[Mutex<Users>]>,
     entrances: [Mutex<EntranceState>; 2],
-    refused: [AtomicU64; 5],
+    refused: [AtomicU64; 4],
 }
-
-/// Sessions by subject.
-type Users = HashMap<Box<str>, u32>;
 
 #[derive(Debug, Default)]
 struct EntranceState {
@@ -177,9 +167,8 @@ impl Admission {
             options,
             hasher: RandomState::new(),
             parts: (0..PARTS_COUNT).map(|_| Mutex::default()).collect(),
-            users: (0..PARTS_COUNT).map(|_| Mutex::default()).collect(),
             entrances: [Mutex::default(), Mutex::default()],
-            refused: [const { AtomicU64::new(0) }; 5],
+            refused: [const { AtomicU64::new(0) }; 4],
         }
     }
 
@@ -216,52 +205,16 @@ impl Admission {
         self.enter_address(address, now_ms)
     }
 
-    /// A session of a user begins. `own_max` is what the user's own entitlement allows. False: there are as many as there may be.
-    pub fn enter_user(&self, subject: &str, own_max: Option<u32>) -> bool {
-        let node_max = self.options.connections_per_user_max;
-        let sessions_max = [node_max, own_max].into_iter().flatten().min();
-        let mut users = self.users(subject);
-        let sessions = users.get(subject).copied().unwrap_or(0);
-        if sessions_max.is_some_and(|sessions_max| sessions >= sessions_max) {
-            self.count(4);
-            return false;
-        }
-        match users.get_mut(subject) {
-            Some(sessions) => *sessions += 1,
-            None => {
-                users.insert(subject.into(), 1);
-            }
-        }
-        true
-    }
-
-    /// Such a session has ended.
-    pub fn leave_user(&self, subject: &str) {
-        let mut users = self.users(subject);
-        match users.get_mut(subject) {
-            Some(sessions) if *sessions > 1 => *sessions -= 1,
-            _ => {
-                users.remove(subject);
-                // What a storm needed goes back.
-                if users.capacity() > 4 * users.len() + 64 {
-                    users.shrink_to_fit();
-                }
-            }
-        }
-    }
-
     /// Counters and gauges.
     pub fn statistics(&self) -> AdmissionStatistics {
         let refused = |place: usize| self.refused[place].load(Ordering::Relaxed);
-        let sum = |counts: &mut dyn Iterator<Item = usize>| counts.sum::<usize>() as u64;
+        let addresses = self.parts.iter().map(|part| lock(part).places.len() as u64);
         AdmissionStatistics {
             entrance_connections: refused(0),
             entrance_rate: refused(1),
             address_connections: refused(2),
             address_rate: refused(3),
-            user_connections: refused(4),
-            addresses: sum(&mut self.parts.iter().map(|part| lock(part).places.len())),
-            users: sum(&mut self.users.iter().map(|users| lock(users).len())),
+            addresses: addresses.sum(),
         }
     }
 
@@ -282,11 +235,6 @@ impl Admission {
             limit,
             retry_after_s: retry_after_ms.div_ceil(1_000).clamp(1, 3_600) as u32,
         }
-    }
-
-    fn users(&self, subject: &str) -> MutexGuard<'_, Users> {
-        let part = self.hasher.hash_one(subject) as usize % PARTS_COUNT;
-        lock(&self.users[part])
     }
 
     fn enter_entrance(&self, entrance: Entrance, now_ms: u64) -> Result<(), Refused> {

@@ -12,6 +12,7 @@ use crate::proxied::{Proxied, ProxiedCounters, ProxiedOptions};
 use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
 use crate::running::StartError;
+use crate::users::Users;
 use broker::entitlement::Judge;
 use broker::home::{Home, segments_max};
 use broker::now::Now;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub proxied: Option<ProxiedOptions>,
     /// Who may connect; none if anybody may.
     pub admission: Option<Arc<Admission>>,
+    pub users: Arc<Users>,
     /// Connects in a second that one thread takes.
     pub connect_rate_max: Option<u32>,
     pub pressure: Arc<SharedPressure>,
@@ -217,6 +219,7 @@ impl Turning {
             home: self.home,
             judge: self.shared.judge.clone(),
             door,
+            users: self.shared.users.clone(),
             pressure: self.shared.pressure.clone(),
         });
         reactor.run()

@@ -21,6 +21,7 @@ mod report;
 pub mod restore;
 mod running;
 pub mod timing;
+pub mod users;
 mod vital;
 
 pub use log_thread::LogError;

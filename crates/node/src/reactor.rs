@@ -10,6 +10,7 @@ use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post};
 use crate::pressure::SharedPressure;
 use crate::timing::{Stamps, Watch};
+use crate::users::Users;
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::Judge;
@@ -71,6 +72,7 @@ pub struct Reactor<N, M, C> {
     home: Option<Home>,
     home_out: HomeOutputs,
     door: Option<Door>,
+    users: Arc<Users>,
     pressure: Arc<SharedPressure>,
     pressed: Pressure,
     is_draining: bool,
@@ -112,6 +114,8 @@ pub struct ReactorParts<N, M, C> {
     pub judge: Option<Arc<dyn Judge>>,
     /// Who may connect; none if anybody may.
     pub door: Option<Door>,
+    /// How many connections each user has, at all threads.
+    pub users: Arc<Users>,
     /// How short of memory the process is.
     pub pressure: Arc<SharedPressure>,
 }
@@ -130,6 +134,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home,
             judge,
             door,
+            users,
             pressure,
         } = parts;
         let now = clock.now();
@@ -145,6 +150,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home,
             home_out: HomeOutputs::new(settings.edges_count),
             door,
+            users,
             pressure,
             pressed: Pressure::None,
             is_draining: false,
@@ -445,6 +451,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
         if !self.edge.out.clients.is_empty() {
             self.change_clients();
+        }
+        if !self.edge.out.users.is_empty() {
+            self.change_users();
         }
         for (conn, at_once) in self.edge.out.closes.drain(..) {
             if let Some(door) = &mut self.door {

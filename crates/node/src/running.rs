@@ -10,6 +10,7 @@ use crate::proxied::{ProxiedCounters, ProxiedOptions, ProxiedStatistics};
 use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::timing::Timings;
+use crate::users::{UserStatistics, Users};
 use crate::vital::Vital;
 use broker::edge::EdgeStatistics;
 use broker::entitlement::Judge;
@@ -43,6 +44,8 @@ pub struct NodeOptions {
     pub proxied: Option<ProxyOptions>,
     /// Who may connect.
     pub admission: AdmissionOptions,
+    /// Connections of one user; the settings' entitlement says whether they are counted.
+    pub connections_per_user_max: Option<u32>,
     /// Connects in a second that all threads take together; those that come faster wait in the listeners' queues.
     pub connect_rate_max: Option<u32>,
     /// `SO_SNDBUF` of client sockets, in bytes.
@@ -98,8 +101,10 @@ pub struct ProxyOptions {
 /// What doors and proxies' connections have counted, of all threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoorStatistics {
-    /// The table of addresses, listeners and users.
+    /// The table of addresses and listeners.
     pub admission: AdmissionStatistics,
+    /// Connections by user.
+    pub users: UserStatistics,
     /// The PROXY protocol.
     pub proxied: ProxiedStatistics,
     /// Connections refused while memory was short.
@@ -180,6 +185,7 @@ pub struct Node {
     tls_counters: Vec<Arc<tls::Counters>>,
     proxied_counters: Vec<Arc<ProxiedCounters>>,
     admission: Arc<Admission>,
+    users: Arc<Users>,
     pressure: Arc<SharedPressure>,
     notices: Vec<String>,
     shards: Shards,
@@ -226,6 +232,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     }
     let count = usize::from(options.settings.edges_count);
     let admission = Arc::new(Admission::new(options.admission.clone()));
+    let users = Arc::new(Users::new(options.connections_per_user_max));
     let pressure = Arc::new(SharedPressure::default());
     let open_logs = open_logs(&mut options)?;
     let settings = Arc::new(options.settings);
@@ -251,6 +258,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         proxied: proxied_options(options.proxied, options.listen.len(), plain_count),
         tls: options.tls.map(|tls| tls.server),
         admission: (!options.admission.is_off()).then(|| admission.clone()),
+        users: users.clone(),
         connect_rate_max: options
             .connect_rate_max
             .map(|rate| rate.div_ceil(count as u32)),
@@ -269,6 +277,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         tls_counters: Vec::new(),
         proxied_counters: Vec::new(),
         admission,
+        users,
         pressure,
         notices: Vec::new(),
         shards: Shards(shards),
@@ -406,6 +415,7 @@ impl Node {
         let (memory_used_bytes, memory_ceiling_bytes) = self.pressure.bytes();
         let mut door = DoorStatistics {
             admission: self.admission.statistics(),
+            users: self.users.statistics(),
             proxied: ProxiedStatistics::default(),
             without_memory: self.pressure.refused(),
             pressure: self.pressure.get() as u8,

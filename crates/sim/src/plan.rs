@@ -244,6 +244,7 @@ impl Plan {
                     presence: Vec::new(),
                 },
                 notice_before_s: 2,
+                users_are_counted: true,
             });
         }
     }

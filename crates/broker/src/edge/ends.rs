@@ -1,7 +1,7 @@
 //! How connections end: by which code, from which side, or without one. Counted once for each, when it is forgotten.
 //!
 //! Invariants: the cause that was there first counts; the numbers of all causes together are the connections that have ended. The
-//! cause takes eight bits of the slot's flags, so that it costs no memory.
+//! cause takes seven bits of the slot's flags, so that it costs no memory.
 
 use super::statistics::Counts;
 use super::{Edge, slots::Slot};
@@ -36,7 +36,7 @@ const CLIENT: usize = OWN + CloseCode::ALL.len();
 const RANGES: usize = CLIENT + RFC_OF_CLIENT.len();
 /// Causes that are told apart.
 const ENDS_COUNT: usize = RANGES + RANGES_OF_CLIENT.len();
-const _: () = assert!(ENDS_COUNT < 255);
+const _: () = assert!(ENDS_COUNT < 127);
 
 impl End {
     /// The connection broke, or was reset.
@@ -132,8 +132,8 @@ impl Slot {
     }
 }
 
-/// The highest eight of the flags.
-pub(super) const END_SHIFT: u32 = 24;
+/// The highest seven of the flags.
+pub(super) const END_SHIFT: u32 = 25;
 
 impl Edge {
     /// The connection is about to end, for this reason if there is none yet.

@@ -92,7 +92,7 @@ impl Edge {
     }
 
     /// Together they are bounded; the connection that passes the bound is closed.
-    fn count_kept(&mut self, index: u32, before: u64) {
+    pub(crate) fn count_kept(&mut self, index: u32, before: u64) {
         let after = self.kept_bytes_of(index);
         self.kept_bytes = self.kept_bytes - before + after;
         if after > before && self.kept_bytes > self.settings.limits.pinned_bytes_max {

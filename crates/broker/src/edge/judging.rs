@@ -258,6 +258,7 @@ impl Edge {
             self.slots[index].clear(flag::WARNED);
         }
         if before != NONE {
+            self.change_user(index, before, at);
             self.judging.entitlements.release(before);
         }
     }
@@ -275,6 +276,7 @@ impl Edge {
 
     /// The connection goes, with what its state holds.
     pub(super) fn forget_entitlement(&mut self, index: u32) {
+        self.forget_user(index);
         let of_state = self.credential(index).and_then(Credential::held);
         for at in of_state.into_iter().chain(self.entitlement_of(index)) {
             self.judging.entitlements.release(at);

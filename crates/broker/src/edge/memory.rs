@@ -2,6 +2,7 @@
 
 use super::Edge;
 use super::opening::Opening;
+use super::users::UserChange;
 use crate::entitlement::Question;
 use crate::mail::Request;
 use std::net::IpAddr;
@@ -78,6 +79,7 @@ impl Edge {
             + self.handshakes.memory_bytes()
             + self.rates.memory_bytes()
             + vector_bytes::<(Key, IpAddr)>(self.out.clients.capacity())
+            + vector_bytes::<UserChange>(self.out.users.capacity())
             + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())
             + self.scratch.capacity()
             + self.attributes.capacity()

@@ -36,12 +36,14 @@ mod statistics;
 mod subscriptions;
 mod sweep;
 mod topics;
+mod users;
 
 pub use ends::EndCounts;
 pub use inspect::PeerOf;
 pub use outbox::Written;
 pub use pressure::Pressure;
 pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
+pub use users::UserChange;
 
 pub(crate) use ends::End;
 pub(crate) use fanout::{Delivery, append_attributes, retained};
@@ -111,6 +113,8 @@ pub struct Outputs {
     pub clients: Vec<(Key, IpAddr)>,
     /// Of homes, to what operators have asked them through this edge, by the numbers of the questions.
     pub answers: Vec<(u32, Answer)>,
+    /// Connections that come to users and leave them, in order; those that come wait for an answer.
+    pub users: Vec<UserChange>,
 }
 
 /// The edge role of one I/O thread.

@@ -71,8 +71,10 @@ pub(crate) mod flag {
     pub const ASKED: u32 = 1 << 22;
     /// It has been told that its token expires.
     pub const WARNED: u32 = 1 << 23;
-    // The highest eight bits say why it ends (`ends`).
-    const _: () = assert!(super::super::ends::END_SHIFT == 24);
+    /// It counts for the user of its token ([`super::super::users`]).
+    pub const COUNTED: u32 = 1 << 24;
+    // The highest seven bits say why it ends (`ends`).
+    const _: () = assert!(super::super::ends::END_SHIFT == 25);
 }
 
 /// One connection.

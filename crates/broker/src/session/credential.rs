@@ -29,6 +29,8 @@ pub(crate) enum Credential {
     Hello { digest: Digest, frame: Box<[u8]> },
     /// HELLO waits until the entitlement of its ticket has been looked at, whose entry this holds.
     Ticket { at: u32, frame: Box<[u8]> },
+    /// HELLO waits until its user may have one more connection; the entry, which this holds.
+    User { at: u32, frame: Box<[u8]> },
     /// A session is to go on with a new token.
     Renewal { digest: Digest, request: u32 },
 }
@@ -40,7 +42,7 @@ impl Credential {
             Credential::Request(digest) => Some((Purpose::Request, digest)),
             Credential::Hello { digest, .. } => Some((Purpose::Hello, digest)),
             Credential::Renewal { digest, request } => Some((Purpose::Renewal { request }, digest)),
-            Credential::Judged { .. } | Credential::Ticket { .. } => None,
+            Credential::Judged { .. } | Credential::Ticket { .. } | Credential::User { .. } => None,
         }
     }
 
@@ -48,9 +50,17 @@ impl Credential {
     pub fn held(&self) -> Option<u32> {
         match *self {
             Credential::Judged { verdict, .. } => verdict.ok(),
-            Credential::Ticket { at, .. } => Some(at),
+            Credential::Ticket { at, .. } | Credential::User { at, .. } => Some(at),
             _ => None,
         }
+    }
+
+    /// Whether it may wait for its user to have room.
+    pub fn waits_for_user(&self) -> bool {
+        matches!(
+            self,
+            Credential::Judged { verdict: Ok(_), .. } | Credential::User { .. }
+        )
     }
 
     /// The entry of a ticket that is to be looked at.
@@ -64,7 +74,9 @@ impl Credential {
     /// Bytes that wait.
     pub fn kept_bytes(&self) -> usize {
         match self {
-            Credential::Hello { frame, .. } | Credential::Ticket { frame, .. } => frame.len(),
+            Credential::Hello { frame, .. }
+            | Credential::Ticket { frame, .. }
+            | Credential::User { frame, .. } => frame.len(),
             _ => 0,
         }
     }
@@ -118,21 +130,28 @@ impl Edge {
         kind: CredentialKind,
         bytes: &[u8],
     ) -> Result<Entry, Fault> {
-        if let Some(State::Credential(Credential::Judged { digest, verdict })) = judged {
+        let at = if let Some(State::Credential(Credential::Judged { digest, verdict })) = judged {
             debug_assert!(digest == Digest::of(kind, bytes), "the head is the same");
-            self.entitle(index, verdict?);
-            return Ok(Entry::Open);
-        }
-        match self.show(index, Purpose::Request, kind, bytes)? {
-            Shown::Known(at) => {
-                self.entitle(index, at);
-                Ok(Entry::Open)
+            verdict?
+        } else {
+            match self.show(index, Purpose::Request, kind, bytes)? {
+                Shown::Known(at) => at,
+                Shown::Asked(digest) => {
+                    self.set_state(index, State::Credential(Credential::Request(digest)));
+                    return Ok(Entry::Waits);
+                }
             }
-            Shown::Asked(digest) => {
-                self.set_state(index, State::Credential(Credential::Request(digest)));
-                Ok(Entry::Waits)
-            }
+        };
+        if !self.may_entitle(index, at) {
+            let waits = Credential::Judged {
+                digest: Digest::of(kind, bytes),
+                verdict: Ok(at),
+            };
+            self.ask_for_user(index, at, waits);
+            return Ok(Entry::Waits);
         }
+        self.entitle(index, at);
+        Ok(Entry::Open)
     }
 
     /// Whether a request may go on for which any valid credential will do.
@@ -184,9 +203,14 @@ impl Edge {
     fn show_in_hello(&mut self, index: u32, token: &str, frame: &[u8]) -> Result<bool, ErrorCode> {
         let kind = CredentialKind::Token;
         match self.show(index, Purpose::Hello, kind, token.as_bytes())? {
-            Shown::Known(at) => {
+            Shown::Known(at) if self.may_entitle(index, at) => {
                 self.entitle(index, at);
                 Ok(true)
+            }
+            Shown::Known(at) => {
+                let frame = frame.into();
+                self.ask_for_user(index, at, Credential::User { at, frame });
+                Ok(false)
             }
             Shown::Asked(digest) => {
                 let frame = frame.into();
@@ -232,10 +256,7 @@ impl Edge {
             return;
         };
         match verdict {
-            Ok(at) => {
-                self.entitle(index, at);
-                self.answer_hello(index, &frame);
-            }
+            Ok(at) => self.entitle_hello(index, at, frame),
             Err(code) => self.refuse_hello(index, code),
         }
     }
@@ -246,10 +267,52 @@ impl Edge {
         let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
             return;
         };
-        self.entitle(index, at);
         match self.check_entitlement(at) {
-            Ok(()) => self.answer_hello(index, &frame),
-            Err(code) => self.refuse_hello(index, code),
+            Ok(()) => self.entitle_hello(index, at, frame),
+            Err(code) => {
+                self.judging.entitlements.release(at);
+                self.refuse_hello(index, code);
+            }
+        }
+    }
+
+    /// HELLO has waited for this entry.
+    fn entitle_hello(&mut self, index: u32, at: u32, frame: Box<[u8]>) {
+        if self.may_entitle(index, at) {
+            self.entitle(index, at);
+            return self.answer_hello(index, &frame);
+        }
+        let kept_bytes = self.kept_bytes_of(index);
+        self.ask_for_user(index, at, Credential::User { at, frame });
+        self.count_kept(index, kept_bytes);
+    }
+
+    /// Whether a connection may count for its user is known: what waited for that goes on.
+    pub(crate) fn user_settled(&mut self, index: u32, verdict: Result<(), ErrorCode>) {
+        match self.take_kept_state(index) {
+            Some(State::Credential(Credential::User { at, frame })) => match verdict {
+                Ok(()) => {
+                    self.entitle(index, at);
+                    self.answer_hello(index, &frame);
+                }
+                Err(code) => {
+                    self.judging.entitlements.release(at);
+                    self.refuse_hello(index, code);
+                }
+            },
+            Some(State::Credential(Credential::Judged {
+                digest,
+                verdict: Ok(at),
+            })) => {
+                if verdict.is_err() {
+                    self.judging.entitlements.release(at);
+                }
+                let verdict = verdict.map(|()| at);
+                let judged = Credential::Judged { digest, verdict };
+                self.set_state(index, State::Credential(judged));
+                self.resume(index);
+            }
+            _ => debug_assert!(false, "it waited for its user"),
         }
     }
 
@@ -301,6 +364,7 @@ pub(super) fn close_of(code: ErrorCode) -> CloseCode {
     match code {
         ErrorCode::TokenExpired => CloseCode::TokenExpired,
         ErrorCode::TokenRevoked => CloseCode::Revoked,
+        ErrorCode::TooManyConnections => CloseCode::TooManyConnections,
         ErrorCode::NotReady | ErrorCode::Overloaded => CloseCode::Overloaded,
         _ => CloseCode::Unauthorized,
     }

@@ -114,7 +114,11 @@ impl Edge {
         let Some(before) = self.entitlement_of(index) else {
             return self.judging.entitlements.release(at);
         };
-        if !self.judging.entitlements.have_equal_subjects(before, at) {
+        let entitlements = &self.judging.entitlements;
+        // Whoever an API key names is not the user of that name.
+        if entitlements.kind(before) != entitlements.kind(at)
+            || !entitlements.have_equal_subjects(before, at)
+        {
             self.judging.entitlements.release(at);
             self.refuse_renewal(index, request, ErrorCode::Forbidden);
             return self.resume(index);

@@ -2,7 +2,7 @@
 //!
 //! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to what is hers, publish to `news`, for a minute from the
 //! script's start. `h:` is for history, `e:` for presence, `i:` the time of issue in seconds after the start, `j:` a number by which it is
-//! revoked, `n:` subscriptions at most, `r:` publications a second. `all` may do everything. One that begins with `bad` does not
+//! revoked, `n:` subscriptions at most, `c:` connections at most, `r:` publications a second. `all` may do everything. One that begins with `bad` does not
 //! hold.
 
 use broker::entitlement::{
@@ -24,8 +24,8 @@ pub struct FakeJudge {
 }
 
 impl Judge for FakeJudge {
-    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
-        let entitlement = entitlement_of(std::str::from_utf8(credential).unwrap(), digest);
+    fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+        let entitlement = entitlement_of(std::str::from_utf8(credential).unwrap(), kind, digest);
         let verdict = match entitlement {
             None => Err(ErrorCode::Unauthorized),
             Some(it) if u64::from(it.expires_s) <= now_s => Err(ErrorCode::TokenExpired),
@@ -44,12 +44,16 @@ impl Judge for FakeJudge {
     }
 }
 
-fn entitlement_of(token: &str, digest: Digest) -> Option<Entitlement> {
+fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<Entitlement> {
     let mut words = token.split('.');
     let subject = words.next().filter(|subject| !subject.starts_with("bad"))?;
     let mut permissions = Permissions::default();
     let mut limits = EntitlementLimits::default();
-    let (mut token_id, mut issued_s, mut expires_s) = (0, START_S, NEVER);
+    let (mut token_id, mut expires_s) = (0, NEVER);
+    let mut issued_s = match kind {
+        CredentialKind::Token => START_S,
+        CredentialKind::ApiKey => NEVER,
+    };
     let after = |text: &str| START_S + text.parse::<u32>().unwrap();
     for word in words {
         match word.split_once(':') {
@@ -66,6 +70,7 @@ fn entitlement_of(token: &str, digest: Digest) -> Option<Entitlement> {
             Some(("i", after_s)) => issued_s = after(after_s),
             Some(("j", number)) => token_id = number.parse().unwrap(),
             Some(("n", count)) => limits.subscriptions_max = Some(count.parse().unwrap()),
+            Some(("c", count)) => limits.connections_max = Some(count.parse().unwrap()),
             Some(("r", rate)) => limits.publish_rate_max = Some(rate.parse().unwrap()),
             _ => panic!("{token}"),
         }

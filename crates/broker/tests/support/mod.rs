@@ -13,6 +13,7 @@
 //! | `a: renew 5 x` | goes on with another token |
 //! | `revoke anna`, `revoke 7` | a subject, a token by its number |
 //! | `judge stop`, `judge go` | questions wait |
+//! | `users max 2`, `users stop`, `users go`, `users` | connections of a user; the shell does not answer; who has how many |
 //! | `a: hello 30` | HELLO with a wished ping interval |
 //! | `a: ticket 9` | asks for a resume ticket; the client keeps the newest, beyond its connection |
 //! | `a: hello kept [flip 9] [cursor 1 7:3] [cursor 2 in 0 7:3]` | HELLO with it, a bit changed, with newer cursors |
@@ -44,6 +45,7 @@ mod client;
 mod judge;
 mod operator;
 mod request;
+mod users;
 mod world;
 
 use broker::filters::FilterTrie;

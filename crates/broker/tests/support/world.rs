@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::judge::FakeJudge;
+use super::users::Users;
 use super::{operator, request};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, EdgeStatistics, Pressure, Written};
@@ -65,6 +66,7 @@ pub struct World<'a> {
     judge_stopped: bool,
     /// Clients behind proxies that the shell does not let in.
     refused_clients: Vec<IpAddr>,
+    users: Users,
 }
 
 /// The threads of a node that begins.
@@ -110,6 +112,7 @@ impl<'a> World<'a> {
             judge: FakeJudge::default(),
             judge_stopped: false,
             refused_clients: Vec::new(),
+            users: Users::default(),
         }
     }
 
@@ -147,6 +150,7 @@ impl<'a> World<'a> {
         self.settings = Arc::new(settings);
         self.shards = shards(&self.settings, self.now);
         self.sockets.clear();
+        self.users = Users::default();
     }
 
     /// Other settings for this node. Then homes hear of them, or edges, or both.
@@ -187,6 +191,9 @@ impl<'a> World<'a> {
             ["disks", "go"] => self.disks_go(),
             ["letters", what] => self.letters_stopped = what == "stop",
             ["judge", what] => self.judge_stopped = what == "stop",
+            ["users"] => said.push(self.users.text()),
+            ["users", "max", count] => self.users.connections_max = count.parse().ok(),
+            ["users", what] => self.users.is_stopped = what == "stop",
             ["revoke", what] => {
                 match what.parse() {
                     Ok(number) => self.judge.token_ids.insert(number),
@@ -559,6 +566,7 @@ impl<'a> World<'a> {
                 false => edge.client_admitted(key, client),
             }
         }
+        is_busy |= self.users.take(&mut self.shards[at].edge);
         for (key, at_once) in std::mem::take(&mut self.shards[at].edge.out.closes) {
             self.closed(at, key, at_once);
         }

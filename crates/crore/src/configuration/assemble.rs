@@ -43,6 +43,7 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         tls: None,
         proxied: proxied(configuration),
         admission: admission(configuration),
+        connections_per_user_max: count_of(configuration, "limits.connections_per_user_max"),
         connect_rate_max: count_of(configuration, "limits.connect_rate_max"),
         socket_send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
         backlog_max: number_u64(configuration, "listen.backlog") as i32,
@@ -172,7 +173,6 @@ fn admission(configuration: &Configuration) -> AdmissionOptions {
         exempt: networks(configuration, "limits.addresses_exempt")
             .chain(networks(configuration, "http.trusted_proxies"))
             .collect(),
-        connections_per_user_max: None,
         plain: EntranceLimits {
             connections_max: number("listen.connections_max"),
             connect_rate_max: number("listen.connect_rate_max"),

@@ -21,13 +21,14 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
     );
     families.counters(
         "crore_limit_refusals_total",
-        "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, sessions of a user, clients behind proxies.",
+        "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, connections of a user, clients behind proxies.",
         "limit",
         &[
             ("publish_rate", turned_away.publishes_too_fast),
             ("requests_rate", turned_away.requests_too_fast),
             ("subscriptions_per_session", turned_away.subscriptions_too_many),
             ("filters_per_session", turned_away.filters_too_many),
+            ("user_connections", door.users.refused),
             ("clients_of_proxies", turned_away.clients_refused),
         ],
     );
@@ -44,6 +45,11 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
         "crore_addresses_remembered",
         "Address prefixes with connections or a rate.",
         admission.addresses,
+    );
+    families.gauge(
+        "crore_users",
+        "Users with connections, where these are limited.",
+        door.users.users,
     );
     let proxied = &door.proxied;
     families.counters(

@@ -6,7 +6,7 @@ use super::Reactor;
 use crate::door::{self, Listeners};
 use crate::mailbox::Mailbox;
 use crate::reactor::Clock;
-use broker::edge::Pressure;
+use broker::edge::{Pressure, UserChange};
 use net::{Close, Conn, Net};
 use std::io::IoSlice;
 use std::net::IpAddr;
@@ -62,6 +62,27 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             match door.map_or(Ok(()), |door| door.change(conn, client, self.now)) {
                 Ok(()) => self.edge.client_admitted(conn, client),
                 Err(refused) => self.edge.client_refused(conn, refused.code),
+            }
+        }
+    }
+
+    /// Connections that come to users and leave them, in their order: a connection that leaves makes room for the next.
+    #[cold]
+    pub(super) fn change_users(&mut self) {
+        // An answer may have another connection leave.
+        while !self.edge.out.users.is_empty() {
+            for change in std::mem::take(&mut self.edge.out.users) {
+                match change {
+                    UserChange::Leaves { subject } => self.users.leave(&subject),
+                    UserChange::Comes {
+                        connection,
+                        subject,
+                        connections_max,
+                    } => match self.users.enter(&subject, connections_max) {
+                        true => self.edge.user_admitted(connection, &subject),
+                        false => self.edge.user_refused(connection),
+                    },
+                }
             }
         }
     }

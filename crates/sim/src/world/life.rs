@@ -9,6 +9,7 @@ use broker::settings::LogSettings;
 use log::{HeapMemory, Memory, MemoryRefused};
 use node::mailbox::Control;
 use node::reactor::{Reactor, ReactorParts};
+use node::users::Users;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -57,6 +58,7 @@ impl World {
         let settings = &self.plan.settings;
         let homes = usize::from(settings.homes_count);
         let seed = self.plan.seed;
+        let users = std::sync::Arc::<Users>::default();
         self.turns_before = self.turns;
         self.revocations.clear();
         for shard in 0..usize::from(settings.edges_count) {
@@ -84,6 +86,7 @@ impl World {
                 hash_seed: (seed, !seed),
                 judge: Some(self.judge.clone()),
                 door: None,
+                users: users.clone(),
                 pressure: std::sync::Arc::default(),
             };
             self.reactors.push(Reactor::new(parts));

@@ -661,6 +661,8 @@ pub enum CloseCode {
     TokenExpired = 3007,
     /// The node failed at this connection.
     Internal = 3008,
+    /// The user has as many connections as it may; return when another has gone.
+    TooManyConnections = 3009,
     /// A frame was malformed.
     ProtocolError = 3500,
     /// This version of the protocol is not spoken here.
@@ -689,7 +691,7 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// All of them, by number.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Shutdown,
         Self::GoingAway,
         Self::SlowConsumer,
@@ -699,6 +701,7 @@ impl CloseCode {
         Self::Overloaded,
         Self::TokenExpired,
         Self::Internal,
+        Self::TooManyConnections,
         Self::ProtocolError,
         Self::UnsupportedVersion,
         Self::Unauthorized,
@@ -732,6 +735,7 @@ impl CloseCode {
             3006 => Self::Overloaded,
             3007 => Self::TokenExpired,
             3008 => Self::Internal,
+            3009 => Self::TooManyConnections,
             3500 => Self::ProtocolError,
             3501 => Self::UnsupportedVersion,
             3502 => Self::Unauthorized,
@@ -761,6 +765,7 @@ impl CloseCode {
             Self::Overloaded => "overloaded",
             Self::TokenExpired => "token_expired",
             Self::Internal => "internal",
+            Self::TooManyConnections => "too_many_connections",
             Self::ProtocolError => "protocol_error",
             Self::UnsupportedVersion => "unsupported_version",
             Self::Unauthorized => "unauthorized",
@@ -789,6 +794,7 @@ impl CloseCode {
             Self::Overloaded => "the node sheds load",
             Self::TokenExpired => "the token has expired; return with a new one",
             Self::Internal => "the node failed at this connection",
+            Self::TooManyConnections => "the user has as many connections as it may; return when another has gone",
             Self::ProtocolError => "a frame was malformed",
             Self::UnsupportedVersion => "this version of the protocol is not spoken here",
             Self::Unauthorized => "a valid token is required",
@@ -819,6 +825,7 @@ impl CloseCode {
             | Self::Overloaded
             | Self::TokenExpired
             | Self::Internal
+            | Self::TooManyConnections
             | Self::ApplicationReconnect => true,
             Self::ProtocolError
             | Self::UnsupportedVersion

@@ -45,6 +45,12 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "Addresses that these two limits are not for, such as a company's one address. Trusted proxies need not be named here.",
     ),
     option(
+        "limits.connections_per_user_max",
+        count_or_auto(1, MANY),
+        "auto",
+        "Connections of one user, by the `sub` of the tokens that they have shown last; a token may say less (limits.connections). Further ones are refused: too_many_connections, 429. API keys and clients without a token are no users. Auto: no limit but that of tokens.",
+    ),
+    option(
         "limits.memory_bytes_max",
         size_or_auto(16 * MIB, 64 << 40),
         "auto",

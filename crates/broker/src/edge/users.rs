@@ -1,0 +1,132 @@
+//! How many connections a user has: who shows a token counts for its subject, once the shell has let it in.
+//!
+//! Place on the path: step 3, where a credential becomes an entitlement ([`Edge::entitle`]). A user's connections are spread
+//! over the edges of a node, so the shell counts them: changes go out in order ([`super::Outputs::users`]), and a connection
+//! that comes is paused until the answer, which is there in the same turn.
+//!
+//! Invariants: a connection counts for at most one user, that of the token which it has shown last, and whoever was let in
+//! leaves once; one that counts and is not entitled yet has the entry for which it was let in in its state; API keys, anonymous
+//! clients and empty subjects are nobody's. Where neither the node nor a token has a limit, nothing is asked.
+
+use super::Edge;
+use super::slots::{NONE, flag};
+use crate::entitlement::CredentialKind;
+use crate::session::{Credential, State};
+use stdx::key::Key;
+use wire::native::ErrorCode;
+
+/// A change of how many connections a user has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UserChange {
+    /// A connection comes, and waits for [`Edge::user_admitted`] or [`Edge::user_refused`].
+    Comes {
+        /// Who waits.
+        connection: Key,
+        /// The user.
+        subject: Box<str>,
+        /// What the user's own token allows at this node.
+        connections_max: Option<u32>,
+    },
+    /// A connection that was let in has gone, or is another's now.
+    Leaves {
+        /// The user.
+        subject: Box<str>,
+    },
+}
+
+impl Edge {
+    /// Whether a connection may be entitled so at once. Otherwise it has to be let in first: [`Edge::ask_for_user`].
+    pub(crate) fn may_entitle(&self, index: u32, at: u32) -> bool {
+        if !self.is_counted(at) {
+            return true;
+        }
+        let counts = self.slots[index].is(flag::COUNTED);
+        match self.entitlement_of(index) {
+            // Let in just now, for this entry.
+            None => counts,
+            Some(before) => counts && self.are_of_one_user(before, at),
+        }
+    }
+
+    /// Asks whether the user of an entry may have one more connection. This one waits, with the entry in its state, and counts
+    /// for nobody meanwhile.
+    pub(crate) fn ask_for_user(&mut self, index: u32, at: u32, waits: Credential) {
+        self.entitle(index, NONE);
+        self.set_state(index, State::Credential(waits));
+        self.slots[index].set(flag::PAUSED | flag::ASKED);
+        let entitlements = &self.judging.entitlements;
+        self.out.users.push(UserChange::Comes {
+            connection: self.slots.key(index),
+            subject: entitlements.subject(at).into(),
+            connections_max: entitlements.terms(at).limits.connections_max,
+        });
+    }
+
+    /// The shell's answer: the connection counts for this user from now on.
+    pub fn user_admitted(&mut self, connection: Key, subject: &str) {
+        if !self.waits_for_user(connection) {
+            let subject = subject.into();
+            return self.out.users.push(UserChange::Leaves { subject });
+        }
+        let slot = &mut self.slots[connection.index];
+        slot.clear(flag::ASKED);
+        slot.set(flag::COUNTED);
+        self.user_settled(connection.index, Ok(()));
+    }
+
+    /// The shell's answer: the user has as many connections as may be.
+    pub fn user_refused(&mut self, connection: Key) {
+        if self.waits_for_user(connection) {
+            self.slots[connection.index].clear(flag::ASKED);
+            self.user_settled(connection.index, Err(ErrorCode::TooManyConnections));
+        }
+    }
+
+    fn waits_for_user(&self, connection: Key) -> bool {
+        let slot = self.slots.get(connection);
+        slot.is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING))
+            && self
+                .credential(connection.index)
+                .is_some_and(Credential::waits_for_user)
+    }
+
+    /// The connection is not entitled by `before` any more, but by `after`.
+    pub(super) fn change_user(&mut self, index: u32, before: u32, after: u32) {
+        if self.slots[index].is(flag::COUNTED)
+            && (after == NONE || !self.are_of_one_user(before, after))
+        {
+            self.leave_user(index, before);
+        }
+    }
+
+    /// The connection goes, and with it what its state holds.
+    pub(super) fn forget_user(&mut self, index: u32) {
+        let held = self.credential(index).and_then(Credential::held);
+        let at = self.entitlement_of(index).or(held);
+        if let Some(at) = at.filter(|_| self.slots[index].is(flag::COUNTED)) {
+            self.leave_user(index, at);
+        }
+    }
+
+    fn leave_user(&mut self, index: u32, at: u32) {
+        self.slots[index].clear(flag::COUNTED);
+        let subject = self.judging.entitlements.subject(at).into();
+        self.out.users.push(UserChange::Leaves { subject });
+    }
+
+    fn is_counted(&self, at: u32) -> bool {
+        let settings = self.settings.entitlement.as_ref();
+        let entitlements = &self.judging.entitlements;
+        let is_limited = settings.is_some_and(|settings| settings.users_are_counted)
+            || entitlements.terms(at).limits.connections_max.is_some();
+        is_limited
+            && entitlements.kind(at) == CredentialKind::Token
+            && !entitlements.subject(at).is_empty()
+    }
+
+    fn are_of_one_user(&self, one: u32, other: u32) -> bool {
+        let entitlements = &self.judging.entitlements;
+        entitlements.kind(one) == entitlements.kind(other)
+            && entitlements.have_equal_subjects(one, other)
+    }
+}

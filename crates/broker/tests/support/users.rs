@@ -1,0 +1,59 @@
+//! How many connections each user has: what the shell counts for all edges.
+
+use broker::edge::{Edge, UserChange};
+use std::collections::BTreeMap;
+
+/// Counts, and answers at once unless it is stopped.
+#[derive(Default)]
+pub struct Users {
+    connections: BTreeMap<Box<str>, u32>,
+    pub connections_max: Option<u32>,
+    pub is_stopped: bool,
+}
+
+impl Users {
+    /// Deals with an edge's changes. True if there were any.
+    pub fn take(&mut self, edge: &mut Edge) -> bool {
+        let changes = match self.is_stopped {
+            true => Vec::new(),
+            false => std::mem::take(&mut edge.out.users),
+        };
+        let is_busy = !changes.is_empty();
+        for change in changes {
+            match change {
+                UserChange::Leaves { subject } => {
+                    let connections = self.connections.get_mut(&subject).expect("came before");
+                    *connections -= 1;
+                    self.connections.retain(|_, connections| *connections > 0);
+                }
+                UserChange::Comes {
+                    connection,
+                    subject,
+                    connections_max,
+                } => {
+                    let had = self.connections.get(&subject).copied().unwrap_or(0);
+                    let bounds = [self.connections_max, connections_max];
+                    if bounds.into_iter().flatten().any(|max| had >= max) {
+                        edge.user_refused(connection);
+                    } else {
+                        self.connections.insert(subject.clone(), had + 1);
+                        edge.user_admitted(connection, &subject);
+                    }
+                }
+            }
+        }
+        is_busy
+    }
+
+    /// Who has how many.
+    pub fn text(&self) -> String {
+        let texts = self.connections.iter();
+        let texts: Vec<_> = texts
+            .map(|(user, count)| format!("{user} {count}"))
+            .collect();
+        match texts.is_empty() {
+            true => "nobody".into(),
+            false => texts.join(", "),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How many connections each user has, over all I/O threads, and whether one more may come.
+//!
+//! Place: asked by the reactors for their edges when a connection shows a token whose user counts ([`broker::edge::UserChange`]),
+//! and when it has gone; never on a message's path. A lock is held for a look at one entry.
+//!
+//! Invariants: there are as many entries as users with connections that count. A user is known by a hash of 64 bits with a random
+//! key: an entry has few bytes, and that two users share one has to be looked for among billions.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Parts with a lock each.
+const PARTS_COUNT: usize = 64;
+
+/// The table.
+#[derive(Debug)]
+pub struct Users {
+    connections_max: Option<u32>,
+    hasher: RandomState,
+    parts: Box<[Mutex<Part>]>,
+    refused: AtomicU64,
+}
+
+/// Connections by their user; the key in two halves, so that an entry has 12 bytes.
+type Part = HashMap<[u32; 2], u32>;
+
+/// What the table has refused, and how much is in it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct UserStatistics {
+    /// Connections refused because their user has as many as may be.
+    pub refused: u64,
+    /// Users with connections that count, now.
+    pub users: u64,
+}
+
+impl Users {
+    /// An empty table; every user may have so many connections.
+    pub fn new(connections_max: Option<u32>) -> Users {
+        Users {
+            connections_max,
+            hasher: RandomState::new(),
+            parts: (0..PARTS_COUNT).map(|_| Mutex::default()).collect(),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// A connection of a user comes. `own_max` is what the user's own token allows. False: there are as many as there may be.
+    pub fn enter(&self, subject: &str, own_max: Option<u32>) -> bool {
+        let connections_max = [self.connections_max, own_max].into_iter().flatten().min();
+        let (mut part, key) = self.part(subject);
+        let connections = part.get(&key).copied().unwrap_or(0);
+        if connections_max.is_some_and(|connections_max| connections >= connections_max) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        part.insert(key, connections + 1);
+        true
+    }
+
+    /// Such a connection has gone.
+    pub fn leave(&self, subject: &str) {
+        let (mut part, key) = self.part(subject);
+        match part.get_mut(&key) {
+            Some(connections) if *connections > 1 => *connections -= 1,
+            _ => {
+                part.remove(&key);
+                // What a storm needed goes back.
+                if part.capacity() > 4 * part.len() + 64 {
+                    part.shrink_to_fit();
+                }
+            }
+        }
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> UserStatistics {
+        let users = self.parts.iter().map(|part| lock(part).len() as u64);
+        UserStatistics {
+            refused: self.refused.load(Ordering::Relaxed),
+            users: users.sum(),
+        }
+    }
+
+    fn part(&self, subject: &str) -> (MutexGuard<'_, Part>, [u32; 2]) {
+        let hash = self.hasher.hash_one(subject);
+        let part = lock(&self.parts[hash as usize % PARTS_COUNT]);
+        (part, [hash as u32, (hash >> 32) as u32])
+    }
+}
+
+impl Default for Users {
+    /// No bound but those of tokens.
+    fn default() -> Users {
+        Users::new(None)
+    }
+}
+
+fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lesser_bound_counts() {
+        let users = Users::new(Some(2));
+        assert!(users.enter("anna", None));
+        assert!(!users.enter("anna", Some(1)));
+        assert!(users.enter("anna", Some(9)));
+        assert!(!users.enter("anna", None));
+        assert!(users.enter("ben", Some(1)));
+        assert!(!users.enter("cleo", Some(0)));
+        users.leave("anna");
+        assert!(users.enter("anna", None));
+        for user in ["anna", "anna", "ben"] {
+            users.leave(user);
+        }
+        let expected = UserStatistics {
+            refused: 3,
+            users: 0,
+        };
+        assert_eq!(users.statistics(), expected);
+    }
+
+    #[test]
+    fn without_a_bound_tokens_have_theirs() {
+        let users = Users::default();
+        assert!(users.enter("anna", Some(1)));
+        assert!(!users.enter("anna", Some(1)));
+        assert!(users.enter("anna", Some(2)));
+    }
+
+    #[test]
+    fn many_threads() {
+        let users = Users::new(Some(4));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..2_000 {
+                        let user = format!("user-{}", round % 7);
+                        assert!(users.enter(&user, None));
+                        users.leave(&user);
+                    }
+                });
+            }
+        });
+        assert_eq!(users.statistics(), UserStatistics::default());
+    }
+
+    /// With this the budget of an idle connection with a token of its own still holds.
+    #[test]
+    fn a_user_costs_less_than_forty_bytes() {
+        let users = Users::default();
+        let count = 200_000;
+        for number in 0..count {
+            assert!(users.enter(&number.to_string(), None));
+        }
+        // Entries of 12 bytes and one of the table's own, in tables that are between half and seven eighths full.
+        let places: usize = users.parts.iter().map(|part| lock(part).capacity()).sum();
+        let bytes = places * 8 / 7 * (size_of::<([u32; 2], u32)>() + 1);
+        assert!(bytes / count < 40, "{} bytes", bytes / count);
+    }
+}
