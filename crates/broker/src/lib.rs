@@ -4,7 +4,6 @@
 //! [`mail`], and a home its durable logs by [`disk`].
 #![forbid(unsafe_code)]
 
-pub mod addresses;
 pub mod disk;
 pub mod edge;
 pub mod entitlement;

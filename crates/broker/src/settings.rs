@@ -1,7 +1,6 @@
 //! What a node is told, as plain values: shards, logs, rules, limits. Shared read-only by all shards; a node that is told
 //! anew shares new ones ([`crate::reload`]).
 
-use crate::addresses::Prefix;
 use crate::entitlement::Permissions;
 use crate::filters::FilterTrie;
 use crate::mail::{HomeId, PartitionId};
@@ -214,7 +213,7 @@ pub struct PublishSettings {
     /// Messages of one topic in a second; a second's worth may come at once. 0: no bound.
     pub rate_max: u32,
     /// From which addresses; none: from all.
-    pub from: Vec<Prefix>,
+    pub from: Networks,
 }
 
 impl Default for PublishSettings {
@@ -224,7 +223,7 @@ impl Default for PublishSettings {
             publishers: Publishers::All,
             may_retain: true,
             rate_max: 0,
-            from: Vec::new(),
+            from: Networks::default(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the prefix under which an address is counted.
 //!
-//! Place: whoever decides by where a peer comes from. Invariant: an IPv4 address is the same whether it is written as IPv4 or
-//! as IPv6 (`::ffff:192.0.2.1`).
+//! Place: whoever decides by where a peer comes from. Invariants: an IPv4 address is the same whether it comes as IPv4 or mapped
+//! into IPv6 (`::ffff:192.0.2.1`), so that a listener on `::` and one on `0.0.0.0` mean the same peers; a network of IPv6 holds
+//! no IPv4 address, `::/0` neither; bits behind the prefix are 0.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// What IPv4 addresses begin with when they are written as IPv6.
 const MAPPED_BITS: u8 = 96;
 
-/// Addresses that begin with the same bits.
+/// Addresses of one family that begin with the same bits (CIDR, RFC 4632 and RFC 4291, section 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Network {
     base: u128,
@@ -29,7 +30,8 @@ impl Network {
         }
     }
 
-    /// Reads `address/bits`, or an address alone. `None`: it is neither, or has bits set behind its prefix.
+    /// Reads `address/bits`, or an address alone. `None`: it is neither, has bits set behind its prefix (`10.0.0.1/8` is more
+    /// likely a mistake than meant), or is IPv4 written as IPv6.
     pub fn parse(text: &str) -> Option<Network> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -43,12 +45,18 @@ impl Network {
             Some(_) => return None,
         };
         let network = Network::new(address, bits);
-        (bits <= bits_max && network.base == number_of(address)).then_some(network)
+        let is_exact = network.base == number_of(address) && address.to_canonical() == address;
+        (bits <= bits_max && is_exact).then_some(network)
     }
 
     /// Whether an address is in it.
     pub fn contains(self, address: IpAddr) -> bool {
-        number_of(address) & mask(self.bits) == self.base
+        let address = address.to_canonical();
+        address.is_ipv4() == self.is_ipv4() && number_of(address) & mask(self.bits) == self.base
+    }
+
+    fn is_ipv4(self) -> bool {
+        self.bits >= MAPPED_BITS && Ipv6Addr::from_bits(self.base).to_ipv4_mapped().is_some()
     }
 }
 
@@ -138,7 +146,14 @@ mod tests {
         let all = networks(&["0.0.0.0/0"]);
         assert!(all.contains("255.1.2.3".parse().unwrap()));
         assert!(!all.contains("::1".parse().unwrap()));
-        assert!(networks(&["::/0"]).contains("1.2.3.4".parse().unwrap()));
+        let all_of_ipv6 = networks(&["::/0"]);
+        assert!(all_of_ipv6.contains("2001:db8::1".parse().unwrap()));
+        for ipv4 in ["1.2.3.4", "::ffff:1.2.3.4"] {
+            assert!(!all_of_ipv6.contains(ipv4.parse().unwrap()), "{ipv4}");
+        }
+        let link_local = networks(&["fe80::/10"]);
+        assert!(link_local.contains("febf::1".parse().unwrap()));
+        assert!(!link_local.contains("fec0::".parse().unwrap()));
         assert!(!Networks::default().contains("1.2.3.4".parse().unwrap()));
     }
 
@@ -156,6 +171,8 @@ mod tests {
             "example.com",
             "10.0.0/8",
             "10.0.0.0/256",
+            "::ffff:10.0.0.0/104",
+            "/8",
         ] {
             assert_eq!(Network::parse(text), None, "{text}");
         }
@@ -171,6 +188,9 @@ mod tests {
             "0.0.0.0/0",
         ] {
             assert_eq!(Network::parse(text).unwrap().to_string(), text);
+        }
+        for (text, shown) in [("192.0.2.7", "192.0.2.7/32"), ("::1", "::1/128")] {
+            assert_eq!(Network::parse(text).unwrap().to_string(), shown);
         }
         for text in ["1.2.3.4", "2001:db8::1"] {
             let address = text.parse().unwrap();

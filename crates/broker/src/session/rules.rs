@@ -33,7 +33,7 @@ impl PublishSettings {
         let comes_from_there = self.from.is_empty()
             || publisher
                 .address
-                .is_some_and(|address| self.from.iter().any(|prefix| prefix.contains(address)));
+                .is_some_and(|address| self.from.contains(address));
         let may_retain = self.may_retain || !retains;
         match is_one && comes_from_there && may_retain {
             true => Ok(()),
@@ -68,7 +68,7 @@ impl Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addresses::Prefix;
+    use stdx::networks::Network;
 
     #[test]
     fn who_may_publish() {
@@ -100,8 +100,9 @@ mod tests {
         let rule = PublishSettings {
             may_retain: false,
             from: ["10.0.0.0/8", "2001:db8::/32"]
-                .map(|text| Prefix::parse(text).unwrap())
-                .into(),
+                .into_iter()
+                .filter_map(Network::parse)
+                .collect(),
             ..PublishSettings::default()
         };
         for (address, may) in [

@@ -3,7 +3,6 @@
 use super::fault::Origin;
 use super::value::Value;
 use super::{Configuration, Entry};
-use broker::addresses::Prefix;
 use broker::filters::FilterTrie;
 use broker::settings::ForwardedField;
 use broker::settings::{
@@ -23,11 +22,6 @@ use tls::ServerSettings;
 const OPEN_ADDRESS: &str = "0.0.0.0:8800";
 /// The same of `tls.listen`.
 const OPEN_TLS_ADDRESS: &str = "0.0.0.0:8843";
-
-/// Whether a text is a block of addresses.
-pub fn prefix_is_valid(text: &str) -> bool {
-    Prefix::parse(text).is_some()
-}
 
 /// Whether a text is a filter.
 pub fn filter_is_valid(text: &str) -> bool {
@@ -297,7 +291,7 @@ fn publishing(entry: &Entry) -> Option<Box<PublishSettings>> {
         rate_max: entry.number("publish_rate_max").unwrap_or(0) as u32,
         from: prefixes
             .iter()
-            .filter_map(|text| Prefix::parse(text))
+            .filter_map(|text| Network::parse(text))
             .collect(),
     };
     (settings != PublishSettings::default()).then(|| Box::new(settings))

@@ -59,7 +59,6 @@ impl OptionSpec {
                     | Kind::Keys
                     | Kind::Filters
                     | Kind::Words
-                    | Kind::Prefixes
             )
         {
             return None;

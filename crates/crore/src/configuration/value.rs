@@ -69,8 +69,6 @@ pub enum Kind {
     Secret,
     /// A SHA-256, in hexadecimal.
     Hash,
-    /// A list of blocks of addresses, such as `10.0.0.0/8`.
-    Prefixes,
 }
 
 /// The value of an option.
@@ -174,7 +172,6 @@ impl Kind {
                 | Kind::Keys
                 | Kind::Filters
                 | Kind::Words
-                | Kind::Prefixes
         )
     }
 
@@ -254,9 +251,6 @@ impl Kind {
             Kind::Words => format!("a list of texts, each of 1 to {WORD_BYTES_MAX} bytes"),
             Kind::Secret => format!("a text of 1 to {SECRET_BYTES_MAX} bytes"),
             Kind::Hash => "a SHA-256: 64 hexadecimal digits".into(),
-            Kind::Prefixes => {
-                "a list of addresses or blocks of them, such as [\"10.0.0.0/8\"]".into()
-            }
             Kind::Moment => {
                 "seconds since 1970, or a moment such as \"2026-01-31T12:00:00Z\"".into()
             }
@@ -324,15 +318,6 @@ impl Kind {
             (Kind::Networks, Raw::Array(parts)) => parts
                 .iter()
                 .map(|part| Some(Network::parse(part.text()?)?.to_string()))
-                .collect::<Option<_>>()
-                .map(Value::Texts),
-            (Kind::Prefixes, Raw::Array(parts)) => parts
-                .iter()
-                .map(|part| {
-                    part.text()
-                        .filter(|text| super::assemble::prefix_is_valid(text))
-                })
-                .map(|text| text.map(String::from))
                 .collect::<Option<_>>()
                 .map(Value::Texts),
             (Kind::Keys, Raw::Array(parts)) => parts

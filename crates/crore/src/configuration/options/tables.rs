@@ -116,7 +116,7 @@ pub const RULE_OPTIONS: &[OptionSpec] = &[
     ),
     live(
         "publish_from",
-        Kind::Prefixes,
+        Kind::Networks,
         "",
         "Publications are taken from these addresses only. Without any, from everywhere.",
     ),

@@ -71,9 +71,9 @@ fn shown_values_read_back() {
         ),
         (Kind::Origins, "", "[]"),
         (
-            Kind::Prefixes,
+            Kind::Networks,
             "10.0.0.0/8, ::1",
-            "[\"10.0.0.0/8\", \"::1\"]",
+            "[\"10.0.0.0/8\", \"::1/128\"]",
         ),
     ] {
         let value = kind.read_text(text).unwrap();
@@ -131,7 +131,7 @@ fn refusals_say_what_was_expected() {
         assert!(!refusal.problem.contains(bad), "{refusal:?}");
     }
     for bad in ["10.0.0.1/8", "10.0.0.0/33", "localhost", "::/129"] {
-        assert!(Kind::Prefixes.read_text(bad).is_err(), "{bad}");
+        assert!(Kind::Networks.read_text(bad).is_err(), "{bad}");
     }
     for bad in ["-1", "soon", "2026-01-31"] {
         assert!(Kind::Moment.read_text(bad).is_err(), "{bad}");
