@@ -19,8 +19,11 @@ use end_to_end::tools;
 /// Long polls are shorter than a client's patience here; the rest is as users have it.
 const CONFIGURATION: &str = "[http]\nwait_max = \"100ms\"\n";
 
-/// Checks that cannot hold here: entitlement is off, so that no request lacks a token; and a topic that nobody has published to
-/// is there like any other.
+/// The same of a node that asks who comes, so that there is something to revoke.
+const ENTITLED: &str = "[http]\nwait_max = \"100ms\"\n[entitlement]\nmode = \"tokens\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n";
+
+/// Checks that cannot hold here: no request lacks a token where entitlement is off, and on loopback no operator lacks a key;
+/// a topic that nobody has published to is there like any other.
 const EXCLUDED_CHECKS: &str = "ignored_auth,use_after_free,ensure_resource_availability";
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let reports = tools::reports("openapi");
     fs::create_dir_all(&reports).expect("the target folder is ours");
     let server = Server::with_configuration(CONFIGURATION);
+    let entitled = Server::with_configuration(ENTITLED);
 
     let mut failed = 0;
     let shown = curl(&[&server.operators_url("/openapi.json")]).expect(200);
@@ -45,7 +49,7 @@ fn main() -> ExitCode {
     }
     for (tag, url) in [
         ("clients", server.url("")),
-        ("operators", server.operators_url("")),
+        ("operators", entitled.operators_url("")),
     ] {
         let mut command = tools::schemathesis();
         command
@@ -69,8 +73,9 @@ fn main() -> ExitCode {
         println!("{}", ended.lines.join("\n"));
         failed += usize::from(!ended.status.success());
     }
-    // Whatever it was sent, it serves.
+    // Whatever they were sent, they serve.
     publish(&server.url("/topics/still/serves"), "yes");
+    curl(&[&entitled.operators_url("/readyz")]).expect(200);
     println!("{} passed, {failed} failed", 3 - failed);
     match failed {
         0 => ExitCode::SUCCESS,

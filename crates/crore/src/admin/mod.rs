@@ -120,7 +120,8 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .merge(revocations::routes(
             authority,
             shared.operated.revoking.clone(),
-        ));
+        ))
+        .method_not_allowed_fallback(other_method);
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -138,6 +139,12 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
     } else {
         router
     }
+}
+
+/// Of what operators may do, every refusal is a problem.
+async fn other_method() -> Response {
+    let detail = "the resource has other methods (Allow)";
+    authority::problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
 /// The process runs and this thread answers.

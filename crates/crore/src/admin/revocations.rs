@@ -4,6 +4,7 @@ use super::answer;
 use super::authority::{Authority, check_json, now_s, problem};
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +13,7 @@ use broker::entitlement::NEVER;
 use entitlement::TokenJudge;
 use entitlement::revocations::{Revocation, Revoked};
 use entitlement::revoking::{RevokeError, Wanted};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,10 +44,19 @@ struct Shared {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
+    #[serde(default, deserialize_with = "given")]
     jti: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     sub: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     issued_before: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
     ends: Option<u32>,
+}
+
+/// A member that is there has a value: `null` may come of a variable that was never set.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// The routes.
@@ -128,7 +138,7 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
 async fn take_back(
     State(shared): State<Shared>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    id: Result<Path<u64>, PathRejection>,
 ) -> Response {
     if let Err(refused) = shared.authority.check(&headers) {
         return *refused;
@@ -136,7 +146,8 @@ async fn take_back(
     let Revoking {
         judge, data_dir, ..
     } = shared.revoking;
-    let id: u64 = id.parse().unwrap_or(0);
+    // What is no number is the number of none.
+    let id = id.map_or(0, |Path(id)| id);
     match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
         Ok(true) => StatusCode::NO_CONTENT.into_response(),
         Ok(false) => {
@@ -243,6 +254,8 @@ mod tests {
             r#"{"jti":"a","until":5}"#,
             r#"{"jti":"a","ends":1000}"#,
             r#"{"issued_before":-5}"#,
+            r#"{"jti":null,"sub":"a"}"#,
+            r#"{"sub":"a","issued_before":null}"#,
         ] {
             assert!(wanted(bad.as_bytes(), 1_000).is_err(), "{bad}");
         }

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::logging::{Format, Level, Levels, Log};
+use entitlement::notices::Notices;
+use entitlement::revocations::Revocations;
+use entitlement::{JudgeSettings, TokenJudge};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +32,11 @@ impl Port {
                 false => Readiness::NotReady("draining"),
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
-            revoking: None,
+            revoking: Some(Revoking {
+                judge: judge(),
+                data_dir: None,
+                changed: Arc::new(|| {}),
+            }),
             logging: logging(),
             reload: Box::new(reloaded),
         };
@@ -64,6 +71,18 @@ impl Port {
             "{path}\n{answer}"
         );
     }
+}
+
+fn judge() -> Arc<TokenJudge> {
+    let (notices, _) = Notices::new();
+    let revocations = Revocations::default();
+    Arc::new(TokenJudge::new(
+        JudgeSettings::default(),
+        revocations,
+        0,
+        None,
+        notices,
+    ))
 }
 
 #[test]
@@ -115,6 +134,21 @@ fn a_reload_needs_a_request_that_no_page_can_make() {
     for method in ["GET", "OPTIONS"] {
         let answer = port.ask(&format!("{method} /api/v1/reload"), "localhost");
         assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        assert!(answer.contains("\r\nallow: POST\r\n"), "{answer}");
+        assert!(
+            answer.contains("\"code\":\"method_not_allowed\""),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_number_is_no_revocation() {
+    let port = Port::open();
+    for id in ["7", "x", "-1", "%ff", "99999999999999999999"] {
+        let answer = port.ask(&format!("DELETE /api/v1/revocations/{id}"), "localhost");
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{id}\n{answer}");
+        assert!(answer.contains("\"code\":\"not_found\""), "{id}\n{answer}");
     }
 }
 
