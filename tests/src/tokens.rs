@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::server::Place;
+use crate::curl::{Answer, curl};
+use crate::server::{Place, Server};
 use crate::tools::crore;
 
 /// All algorithms that tokens may be signed with.
@@ -168,6 +169,23 @@ impl ApiKey {
 pub fn configuration(lines: &str, issuers: &[&Issuer]) -> String {
     let tables: String = issuers.iter().map(|issuer| issuer.table()).collect();
     format!("[entitlement]\nmode = \"tokens\"\n{lines}{tables}")
+}
+
+/// A node that asks for tokens of an issuer with a secret, and keeps what it must not forget; these lines are in its section.
+pub fn started(lines: &str) -> (Place, Issuer, Server) {
+    let mut place = Place::new("127.0.0.1:0");
+    let issuer = Issuer::new(&place, "HS256", "");
+    let node = format!("[node]\ndata_dir = {:?}\n", place.path("data"));
+    place.configure(&(node + &configuration(lines, &[&issuer])));
+    let server = place.start();
+    (place, issuer, server)
+}
+
+/// Asks a node to revoke what the body says.
+pub fn revoke(server: &Server, body: &str) -> Answer {
+    let url = server.operators_url("/api/v1/revocations");
+    let json = "Content-Type: application/json";
+    curl(&["-H", json, "-d", body, &url])
 }
 
 /// A token of this header and these claims, signed with HMAC-SHA256 whatever the header says.
