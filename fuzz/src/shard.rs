@@ -81,6 +81,7 @@ fn settings() -> Arc<Settings> {
         },
         addresses: AddressSettings::default(),
         node_name: "fuzz".into(),
+        other_addresses: Vec::new(),
         compression: None,
         allowed_origins: Vec::new(),
         entitlement: None,

@@ -31,6 +31,8 @@ pub struct Settings {
     pub addresses: AddressSettings,
     /// The node's name, as told to clients.
     pub node_name: String,
+    /// Where clients find other nodes (`ws://`, `wss://`): those that are led away are told.
+    pub other_addresses: Vec<String>,
     /// Compression of WebSocket messages for clients that ask for it; `None`: nobody gets it.
     pub compression: Option<CompressionSettings>,
     /// Origins that browsers may come from, beside pages served by the node itself. `*` allows all.

@@ -504,8 +504,6 @@ fn go_away() {
         a: block
         drain 100000
             b: go-away 3001 return after 61803 ms
-            b: close 3001 going_away
-            b: closed
             c: close 3000 shutdown
             c: closed
             d: close 3000 shutdown
@@ -513,13 +511,16 @@ fn go_away() {
             e: closed
         a: open
             a: go-away 3001 return after 0 ms
-            a: close 3001 going_away
-            a: closed
-        count connections
-            connections 0
         f: connect native
             f: 503 close [retry-after: 1] shutting_down
             f: closed
+        time +1s
+            a: close 3001 going_away
+            a: closed
+            b: close 3001 going_away
+            b: closed
+        count connections
+            connections 0
         ",
     );
 }

@@ -1,7 +1,8 @@
 //! The command line. Each command's arguments stand beside its code.
 
 use crate::commands::{
-    bench, completion, config, demo, history, log, publish, serve, subscribe, tls, token,
+    bench, completion, config, demo, drain, health, history, log, publish, serve, subscribe, tls,
+    token,
 };
 use crate::configuration::Sources;
 use crate::{doctor, plan};
@@ -49,12 +50,18 @@ pub enum Command {
     Tls(tls::Arguments),
     /// Make and check keys and tokens, and revoke tokens.
     Token(token::Arguments),
+    /// Lead a node's clients away, and end it.
+    Drain(drain::Arguments),
+    /// Ask a node whether it is ready.
+    Health(health::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
     /// Print the version, the commit and the compiler.
     Version,
     /// Print a completion script for a shell.
     Completion(completion::Arguments),
+    /// Print the manual page.
+    Man,
 }
 
 /// Where the configuration comes from: flags that several commands share.

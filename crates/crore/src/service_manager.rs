@@ -1,17 +1,24 @@
-//! The service manager that started this process, if one did (systemd): what it is told.
+//! The service manager that started this process, if one did (systemd): what it is told, and what it has opened for us.
 //!
-//! The protocol is systemd's: datagrams of `NAME=value` lines to the socket `NOTIFY_SOCKET` (sd_notify(3)). Beside the path of messages. Invariants: a service
+//! The protocol is systemd's: datagrams of `NAME=value` lines to the socket `NOTIFY_SOCKET` (sd_notify(3)), listening
+//! sockets from descriptor 3 on (`LISTEN_FDS`, sd_listen_fds(3)). Beside the path of messages. Invariants: a service
 //! manager that does not listen is no reason not to serve, so that telling it something never fails and never waits; what
 //! the environment says counts only where it names this process.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::RawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+
+/// The first of the descriptors that a service manager passes on.
+const FIRST_LISTENER: RawFd = 3;
+/// Listening sockets that it may pass on.
+const LISTENERS_MAX: usize = 256;
 
 /// The node serves, and goes by a configuration that it has read; `status` is for people.
 pub fn ready(status: &str) {
@@ -24,9 +31,13 @@ pub fn reloading() {
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
 }
 
-/// The node ends; `status` says how far it is.
-pub fn stopping(status: &str) {
-    tell(&format!("STOPPING=1\nSTATUS={}", line(status)));
+/// The node ends, and takes at most so long, however short the unit's own bound is; `status` is for people.
+pub fn stopping(status: &str, within: Duration) {
+    let within_us = within.as_micros();
+    tell(&format!(
+        "STOPPING=1\nEXTEND_TIMEOUT_USEC={within_us}\nSTATUS={}",
+        line(status)
+    ));
 }
 
 /// Where the service manager wants signs of life (`WatchdogSec=`), gives them as often as it needs them, as long as `lives`
@@ -53,6 +64,29 @@ pub fn watch(lives: impl Fn() -> Option<bool> + Send + 'static) -> io::Result<()
         .name("watchdog".into())
         .spawn(watching)?;
     Ok(())
+}
+
+/// A listening socket that was opened for us.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inherited {
+    /// What its unit calls it (`FileDescriptorName=`).
+    pub name: String,
+    /// Its number in the table of this process.
+    pub descriptor: RawFd,
+}
+
+/// Listening sockets that were opened for this process, in the order of their units.
+///
+/// # Errors
+/// What the environment says of them makes no sense.
+pub fn inherited() -> Result<Vec<Inherited>, String> {
+    let text = |name| env::var(name).unwrap_or_default();
+    inherited_of(
+        &text("LISTEN_PID"),
+        &text("LISTEN_FDS"),
+        &text("LISTEN_FDNAMES"),
+        std::process::id(),
+    )
 }
 
 /// Sends lines to the service manager.
@@ -88,6 +122,36 @@ fn watchdog_of(interval_us: String, process: Option<String>) -> Option<Duration>
     let is_ours = process.is_none_or(|process| process == std::process::id().to_string());
     let interval_us: u64 = interval_us.parse().ok()?;
     (is_ours && interval_us > 0).then(|| Duration::from_micros(interval_us))
+}
+
+fn inherited_of(
+    process: &str,
+    count: &str,
+    names: &str,
+    own: u32,
+) -> Result<Vec<Inherited>, String> {
+    if count.is_empty() || process.parse() != Ok(own) {
+        return Ok(Vec::new());
+    }
+    let count: usize = count
+        .parse()
+        .ok()
+        .filter(|count| *count <= LISTENERS_MAX)
+        .ok_or_else(|| format!("LISTEN_FDS is \"{count}\", and may be 0 to {LISTENERS_MAX}"))?;
+    let names: Vec<&str> = names.split(':').collect();
+    if count > 0 && names.len() != count {
+        return Err(format!(
+            "LISTEN_FDNAMES names {} sockets of {count}",
+            names.len()
+        ));
+    }
+    let numbers = FIRST_LISTENER..;
+    let listeners = numbers.zip(names).take(count);
+    let listener = |(descriptor, name): (RawFd, &str)| Inherited {
+        name: name.to_owned(),
+        descriptor,
+    };
+    Ok(listeners.map(listener).collect())
 }
 
 #[cfg(test)]
@@ -147,6 +211,30 @@ mod tests {
 
     #[test]
     fn only_what_is_meant_for_this_process_counts() {
+        let listener = |name: &str, descriptor| Inherited {
+            name: name.into(),
+            descriptor,
+        };
+        let of = |process: &str, count: &str, names: &str| inherited_of(process, count, names, 77);
+        let both = vec![listener("clients", 3), listener("operators", 4)];
+        assert_eq!(of("77", "2", "clients:operators"), Ok(both));
+        for (process, count, names) in [("", "", ""), ("78", "2", "a:b"), ("77", "0", "")] {
+            assert_eq!(
+                of(process, count, names),
+                Ok(vec![]),
+                "{process} {count} {names}"
+            );
+        }
+        for (count, names) in [
+            ("2", "clients"),
+            ("1", "a:b"),
+            ("-1", ""),
+            ("257", ""),
+            ("x", ""),
+        ] {
+            assert!(of("77", count, names).is_err(), "{count} {names}");
+        }
+
         let own = std::process::id().to_string();
         let second = Some(Duration::from_secs(1));
         assert_eq!(watchdog_of("1000000".into(), None), second);

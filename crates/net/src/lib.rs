@@ -152,8 +152,14 @@ pub trait Net {
         false
     }
 
-    /// Takes no further connections from any listener (drain); peers wait in the listener's queue.
+    /// Takes no further connections from any listener for now; peers wait in the listener's queue.
     fn pause_accepting(&mut self);
+
+    /// Takes no further connections from any listener, for good: those that the system has begun to take still come, then
+    /// nobody listens any more.
+    fn stop_accepting(&mut self) {
+        self.pause_accepting();
+    }
 
     /// Takes connections again.
     fn resume_accepting(&mut self);

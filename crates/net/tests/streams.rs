@@ -434,6 +434,36 @@ fn no_connection_is_taken_while_paused() {
     server.accepted();
 }
 
+/// Whoever the kernel has shaken hands with is accepted, also when nobody new is let in any more; then nobody listens.
+#[test]
+fn the_end_of_listening_loses_nobody() {
+    let options = KernelOptions {
+        accept_batch_max: 3,
+        ..options()
+    };
+    let mut server = Side::with(options, Handover::alone());
+    let address = server.listen();
+    let peers: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(address).expect("connected"))
+        .collect();
+    server.net.pause_accepting();
+    server.net.stop_accepting();
+    let late = thread::spawn(move || TcpStream::connect_timeout(&address, PATIENCE));
+    for _ in &peers {
+        server.accepted();
+    }
+    // Its first packet was dropped, and sent again when nobody listened: that takes a second.
+    while !late.is_finished() {
+        server.poll(Some(Duration::from_millis(50)));
+    }
+    let refused = late.join().expect("the thread ends");
+    assert_eq!(
+        refused.map_err(|error| error.kind()).err(),
+        Some(ErrorKind::ConnectionRefused)
+    );
+    assert_eq!(server.statistics().accepted, 20);
+}
+
 #[test]
 fn one_poll_accepts_a_bounded_number() {
     let options = KernelOptions {

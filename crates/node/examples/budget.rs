@@ -457,6 +457,7 @@ fn settings(is_packed: bool) -> Settings {
         tickets: TicketSettings::default(),
         addresses: AddressSettings::default(),
         node_name: "crore".into(),
+        other_addresses: Vec::new(),
         compression: is_packed.then_some(CompressionSettings {
             bytes_min: 256,
             level: 1,

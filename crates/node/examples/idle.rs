@@ -210,6 +210,7 @@ fn settings(has_tokens: bool) -> Settings {
         limits: Limits::default(),
         addresses: AddressSettings::default(),
         node_name: "node".into(),
+        other_addresses: Vec::new(),
         compression: None,
         allowed_origins: Vec::new(),
         entitlement: has_tokens.then(EntitlementSettings::default),

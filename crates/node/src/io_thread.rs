@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub pressure: Arc<SharedPressure>,
     pub socket_send_bytes: usize,
     pub backlog_max: i32,
+    /// Sockets that are there already, by their addresses.
+    pub inherited: Vec<(SocketAddr, RawFd)>,
     pub hash_seed: (u64, u64),
     pub judge: Option<Arc<dyn Judge>>,
     pub began: Instant,
@@ -292,9 +294,12 @@ fn open_kernel(
         } else {
             TLS_REFUSAL
         };
-        let (_, bound) = kernel
-            .listen(&options)
-            .map_err(|error| StartError::Listen(address, error))?;
+        let inherited = shared.inherited.iter().find(|(of, _)| *of == address);
+        let listening = match inherited {
+            Some((_, descriptor)) => kernel.listen_inherited(*descriptor, &options),
+            None => kernel.listen(&options),
+        };
+        let (_, bound) = listening.map_err(|error| StartError::Listen(address, error))?;
         addresses.push(bound);
     }
     Ok((kernel, addresses))

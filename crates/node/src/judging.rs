@@ -155,6 +155,7 @@ mod tests {
             tickets: TicketSettings::default(),
             addresses: AddressSettings::default(),
             node_name: "test".into(),
+            other_addresses: Vec::new(),
             compression: None,
             allowed_origins: Vec::new(),
             entitlement: None,

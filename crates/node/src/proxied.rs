@@ -397,6 +397,10 @@ impl<N: Net> Net for Proxied<N> {
         self.net.pause_accepting();
     }
 
+    fn stop_accepting(&mut self) {
+        self.net.stop_accepting();
+    }
+
     fn resume_accepting(&mut self) {
         self.net.resume_accepting();
     }

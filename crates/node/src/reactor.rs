@@ -331,7 +331,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             }
             Control::Drain { window_ms } => {
                 self.is_draining = true;
-                self.net.pause_accepting();
+                self.net.stop_accepting();
                 self.edge.drain(window_ms);
             }
             Control::Revoked => self.edge.revocations_changed(),

@@ -1,5 +1,7 @@
 //! A running node: threads, their descriptor tables and listeners, and what the process can ask of them.
 
+mod ending;
+
 use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
 use crate::io_thread::{Shared, ThreadParts};
 use crate::log_thread::{self, LogError, OpenLog, OpenOptions};
@@ -38,6 +40,9 @@ pub struct NodeOptions {
     pub settings: Settings,
     /// Where clients connect; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
+    /// Sockets that are there already (`net::kernel::inherited_address`), by the addresses of `listen` and of TLS that they
+    /// listen on. All threads accept from them.
+    pub inherited: Vec<(SocketAddr, RawFd)>,
     /// Where clients connect with TLS, if there is any.
     pub tls: Option<TlsOptions>,
     /// Listeners that are reached through proxies which announce their clients.
@@ -163,6 +168,8 @@ pub struct NodeStatistics {
     pub timings: Timings,
     /// I/O threads.
     pub io_threads: u16,
+    /// Clients are being led away.
+    pub is_draining: bool,
     /// Connections that all threads together can hold.
     pub connections_max: u64,
     /// I/O threads that did not answer in time; their numbers are missing.
@@ -198,7 +205,7 @@ pub struct Node {
     /// The same of the log threads, by the logs' indexes.
     log_reports: Vec<Asked<LogStatistics>>,
     log_threads: Vec<JoinHandle<io::Result<()>>>,
-    draining: AtomicBool,
+    is_draining: AtomicBool,
     connections_max: u64,
     /// What the shards go by, or have in their mailboxes.
     settings: Mutex<Arc<Settings>>,
@@ -213,6 +220,8 @@ impl fmt::Debug for Shards {
     }
 }
 
+/// How long the threads of a node that does not start may take to end.
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(60);
 /// How long a report may take; a shard that is longer in one turn has other troubles.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -226,7 +235,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         options.listen.extend_from_slice(&tls.listen);
     }
     for &address in &options.listen {
-        if address.port() != 0 {
+        let is_inherited = options.inherited.iter().any(|(of, _)| *of == address);
+        if address.port() != 0 && !is_inherited {
             check_free(address).map_err(|error| StartError::Listen(address, error))?;
         }
     }
@@ -243,6 +253,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let handovers = Handover::mesh(count).map_err(StartError::System)?;
     let mut keep: Vec<RawFd> = wakers.iter().map(|waker| waker.descriptor()).collect();
     keep.extend(handovers.iter().flat_map(|handover| handover.descriptors()));
+    keep.extend(options.inherited.iter().map(|(_, descriptor)| descriptor));
     let dyn_wakers: Vec<Arc<dyn Wake>> = wakers
         .iter()
         .map(|waker| waker.clone() as Arc<dyn Wake>)
@@ -265,6 +276,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         pressure: pressure.clone(),
         socket_send_bytes: options.socket_send_bytes,
         backlog_max: options.backlog_max,
+        inherited: options.inherited,
         hash_seed: options.hash_seed,
         judge: options.judge,
         began: Instant::now(),
@@ -287,7 +299,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         log_reports: logs.iter().map(|_| Asked::default()).collect(),
         logs,
         log_threads: Vec::new(),
-        draining: AtomicBool::new(false),
+        is_draining: AtomicBool::new(false),
         connections_max: 0,
         settings: Mutex::new(settings.clone()),
     };
@@ -386,7 +398,7 @@ impl Node {
     /// Why no further clients should come; none if they should: the node runs, does not drain, has room, and its logs
     /// take publications.
     pub fn unready(&self) -> Option<&'static str> {
-        if self.draining.load(Ordering::Relaxed) {
+        if self.is_draining.load(Ordering::Relaxed) {
             return Some("draining");
         }
         let mut threads = self.threads.iter().chain(&self.log_threads);
@@ -447,6 +459,7 @@ impl Node {
             .collect();
         let mut total = NodeStatistics {
             io_threads: self.shard_reports.len() as u16,
+            is_draining: self.is_draining.load(Ordering::Relaxed),
             connections_max: self.connections_max,
             sockets: self.sockets(),
             door: self.door(),
@@ -511,59 +524,9 @@ impl Node {
         settings.clone()
     }
 
-    /// Takes no further connections, tells clients to go and to return spread over the window, and waits until they
-    /// have gone, at most for the window.
-    pub fn drain(&self, window: Duration) {
-        self.draining.store(true, Ordering::Relaxed);
-        let window_ms = window.as_millis() as u64;
-        for shard in self.shards.0.iter() {
-            shard.send(Post::Control(Control::Drain { window_ms }));
-        }
-        let deadline = Instant::now() + window;
-        let is_empty = |statistics: NodeStatistics| {
-            statistics.edge.connections == 0 && statistics.silent_threads == 0
-        };
-        while Instant::now() < deadline && !is_empty(self.statistics()) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Ends all threads; connections that are left are reset.
-    ///
-    /// # Errors
-    /// What a thread had died of.
-    pub fn stop(mut self) -> io::Result<()> {
-        self.end()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        for shard in self.shards.0.iter() {
-            shard.send(Post::Control(Control::Stop));
-        }
-        let mut result = Ok(());
-        for thread in self.threads.drain(..) {
-            match thread.join() {
-                Ok(ended) => result = result.and(ended),
-                Err(_) => result = Err(io::Error::other("an I/O thread panicked")),
-            }
-        }
-        // Homes ask no more: what they have asked is done before the end.
-        for log in self.logs.iter().flatten() {
-            // One that has ended already is joined below.
-            let _: Result<(), _> = log.send(ToLog::Stop);
-        }
-        for thread in self.log_threads.drain(..) {
-            match thread.join() {
-                Ok(ended) => result = result.and(ended),
-                Err(_) => result = Err(io::Error::other("a log thread panicked")),
-            }
-        }
-        result
-    }
-
     fn give_up(mut self, error: StartError) -> StartError {
         // The first error is the one to tell.
-        let _ = self.end();
+        let _ = self.end(GIVE_UP_WITHIN);
         error
     }
 }

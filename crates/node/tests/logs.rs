@@ -105,6 +105,7 @@ fn settings() -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         addresses: AddressSettings::default(),
+        other_addresses: Vec::new(),
         node_name: "test".into(),
         compression: None,
         allowed_origins: Vec::new(),

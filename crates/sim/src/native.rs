@@ -93,6 +93,8 @@ pub struct NativeClient {
     peer: Peer,
     is_open: bool,
     is_welcome: bool,
+    /// It has been told to go, and only waits for its answers.
+    is_away: bool,
     welcome_ms: u64,
     scan: HeadScan,
     nonce: [u8; 16],
@@ -131,6 +133,7 @@ impl NativeClient {
             peer,
             is_open: false,
             is_welcome: false,
+            is_away: false,
             welcome_ms: 0,
             scan: HeadScan::new(),
             nonce: [0; 16],
@@ -237,7 +240,7 @@ impl NativeClient {
     }
 
     fn lost(&mut self, context: &mut Context<'_>) {
-        (self.is_open, self.is_welcome) = (false, false);
+        (self.is_open, self.is_welcome, self.is_away) = (false, false, false);
         self.aliases.clear();
         self.acknowledged.clear();
         self.plain.retain(|_, plain| {
@@ -279,6 +282,11 @@ impl NativeClient {
         self.peer.act_at_ms = context.now_ms + self.peer.random.between(1, 100);
     }
 
+    /// Who has been told to go mostly closes when all is answered; others leave that to the node.
+    fn closes_now(&mut self) -> bool {
+        self.requests.is_empty() && !self.peer.id.is_multiple_of(4)
+    }
+
     fn next_number(&mut self) -> u32 {
         self.last_number += 1;
         self.last_number
@@ -307,7 +315,7 @@ impl Client for NativeClient {
         }
         let was_connected = self.peer.is_connected();
         if was_connected {
-            let acts = context.phase == Phase::Active || self.is_auditor;
+            let acts = (context.phase == Phase::Active || self.is_auditor) && !self.is_away;
             if acts && context.now_ms >= self.peer.act_at_ms {
                 let pace = if self.is_auditor {
                     0
@@ -332,7 +340,8 @@ impl Client for NativeClient {
             }
         }
         let did_read = self.peer.input.len() != before;
-        if did_read && !self.understand(context) {
+        let goes_on = !did_read || self.understand(context);
+        if !goes_on || self.is_away && self.closes_now() {
             self.peer.leave(context, false);
             self.lost(context);
         }
@@ -341,6 +350,7 @@ impl Client for NativeClient {
         }
         let io = self.peer.next_step_ms(context, did_read);
         let acts = context.phase == Phase::Active || (self.is_auditor && !self.todo.is_empty());
+        let acts = acts && !self.is_away;
         let act = acts.then_some(self.peer.act_at_ms.max(context.now_ms));
         [io, act].into_iter().flatten().min()
     }

@@ -452,6 +452,7 @@ fn draw_settings(
         limits,
         addresses: AddressSettings::default(),
         node_name: "sim".into(),
+        other_addresses: Vec::new(),
         compression: None,
         allowed_origins: vec!["*".into()],
         entitlement: None,

@@ -418,6 +418,10 @@ impl<N: Net> Net for Tls<N> {
         self.net.pause_accepting();
     }
 
+    fn stop_accepting(&mut self) {
+        self.net.stop_accepting();
+    }
+
     fn resume_accepting(&mut self) {
         self.net.resume_accepting();
     }

@@ -1,7 +1,7 @@
 //! How connections end: by which code, from which side, or without one. Counted once for each, when it is forgotten.
 //!
 //! Invariants: the cause that was there first counts; the numbers of all causes together are the connections that have ended. The
-//! cause takes seven bits of the slot's flags, so that it costs no memory.
+//! cause takes a byte of the slot that nothing else has use for, so that it costs no memory.
 
 use super::statistics::Counts;
 use super::{Edge, slots::Slot};
@@ -36,7 +36,7 @@ const CLIENT: usize = OWN + CloseCode::ALL.len();
 const RANGES: usize = CLIENT + RFC_OF_CLIENT.len();
 /// Causes that are told apart.
 const ENDS_COUNT: usize = RANGES + RANGES_OF_CLIENT.len();
-const _: () = assert!(ENDS_COUNT < 127);
+const _: () = assert!(ENDS_COUNT < 255);
 
 impl End {
     /// The connection broke, or was reset.
@@ -118,22 +118,19 @@ fn name_of(place: usize) -> (&'static str, Cow<'static, str>) {
 impl Slot {
     /// Notes why it ends, unless that is known.
     fn note_end(&mut self, end: End) {
-        if self.flags >> END_SHIFT == 0 {
-            self.flags |= (u32::from(end.0) + 1) << END_SHIFT;
+        if self.end == 0 {
+            self.end = end.0 + 1;
         }
     }
 
     /// Why it ends. A connection that goes without a word is lost.
     fn end(&self) -> End {
-        match self.flags >> END_SHIFT {
+        match self.end {
             0 => End::LOST,
-            noted => End((noted - 1) as u8),
+            noted => End(noted - 1),
         }
     }
 }
-
-/// The highest seven of the flags.
-pub(super) const END_SHIFT: u32 = 25;
 
 impl Edge {
     /// The connection is about to end, for this reason if there is none yet.

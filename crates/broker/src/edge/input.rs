@@ -38,7 +38,7 @@ impl Edge {
             return false;
         }
         let slot = &mut self.slots[key.index];
-        if slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED) {
+        if slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED | flag::HELD) {
             slot.set(flag::UNREAD);
             return false;
         }
@@ -133,7 +133,7 @@ impl Edge {
             return; // its verdict is still to come
         }
         slot.clear(flag::PAUSED);
-        if slot.is(flag::CHOKED | flag::CLOSING | flag::RESUMED) {
+        if slot.is(flag::CHOKED | flag::CLOSING | flag::RESUMED | flag::HELD) {
             return;
         }
         if slot.input != NONE {
@@ -157,7 +157,7 @@ impl Edge {
             }
             let slot = &mut self.slots[key.index];
             slot.clear(flag::RESUMED);
-            if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING) {
+            if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING | flag::HELD) {
                 continue;
             }
             if let Some(input) = self.inputs.get_mut(slot.input) {
@@ -223,7 +223,7 @@ impl Edge {
         self.slots[index].clear(flag::SERVED);
         while consumed < bytes.len() {
             let slot = &mut self.slots[index];
-            if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED) {
+            if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED | flag::HELD) {
                 break;
             }
             if frames >= self.settings.limits.turn_frames_max {

@@ -128,7 +128,8 @@ impl Edge {
         let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
         let positions = self.positions.next_step_ms();
         let handshake = self.handshakes.next_ms(self.now.monotonic_ms);
-        [handshake, poll, sweep, positions]
+        let drain = self.drain_deadline_ms();
+        [handshake, poll, sweep, positions, drain]
             .into_iter()
             .flatten()
             .min()
@@ -205,7 +206,7 @@ impl Edge {
             _ if slot.is(flag::CLOSING) && is_idle => self.kill(index),
             _ if slot.is(flag::CLOSING) => {}
             // It is silent because it is not read.
-            Protocol::Native if slot.is(flag::PAUSED) => self.stamp(index),
+            Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => self.stamp(index),
             Protocol::Native | Protocol::NativeStart | Protocol::Echo
                 if slot.ping_interval_s > 0 =>
             {

@@ -10,6 +10,7 @@
 mod behind;
 mod behind_held;
 mod compression;
+mod draining;
 mod ends;
 mod entitled;
 mod fanout;
@@ -191,7 +192,7 @@ pub struct Edge {
     compression: compression::Compression,
     pub(crate) statistics: EdgeStatistics,
     pub(crate) draining: bool,
-    drains: Option<Drain>,
+    drains: Option<draining::Drain>,
     /// What the reactor takes after each turn.
     pub out: Outputs,
 }
@@ -306,7 +307,7 @@ impl Edge {
         !self.resumed.is_empty()
             || !self.spent.is_empty()
             || !self.dirty.is_empty()
-            || (self.drains.is_some() && self.has_room())
+            || self.has_more_to_drain()
             || self.may_wake_readers()
             || self.judging.has_work()
     }
@@ -455,37 +456,6 @@ impl Edge {
         }
     }
 
-    /// Leads clients away: no new connections are served, streams end, sessions are told to return within `window_ms`.
-    /// The turns that follow do it, some connections in each.
-    pub fn drain(&mut self, window_ms: u64) {
-        self.draining = true;
-        self.drains = Some(Drain {
-            window_ms: window_ms.min(DAY_MS),
-            next: 0,
-        });
-    }
-
-    fn drain_some(&mut self) {
-        let Some(Drain { window_ms, next }) = self.drains else {
-            return;
-        };
-        if !self.has_room() {
-            return; // a ticket asks the homes
-        }
-        let end = self.slots.places().min(next + DRAIN_CONNECTIONS_TURN_MAX);
-        self.drains = (end < self.slots.places()).then_some(Drain {
-            window_ms,
-            next: end,
-        });
-        for index in next..end {
-            if self.slots[index].protocol != Protocol::Free {
-                // Evenly over the window, however few there are: neighbours lie far apart.
-                let share = (u64::from(index.wrapping_mul(0x9e37_79b9)) * window_ms) >> 32;
-                self.send_away(index, share);
-            }
-        }
-    }
-
     /// Connections now.
     pub fn connections_count(&self) -> u32 {
         self.slots.count()
@@ -628,22 +598,10 @@ impl Edge {
     }
 }
 
-/// Connections that are led away.
-#[derive(Clone, Copy)]
-struct Drain {
-    window_ms: u64,
-    /// The next to be led away; those before have been.
-    next: u32,
-}
-
 /// Stamps to a page.
 const STAMPS_PAGE: usize = 1_024;
-/// Connections that one turn leads away.
-const DRAIN_CONNECTIONS_TURN_MAX: u32 = 1_024;
 /// Pages that the ring has room for at least; events in JSON are up to six times as long as their payloads.
 const RING_PAGES_MIN: u32 = 8;
-/// A window is not longer.
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Where bytes wait that go to other shards: one area after another, each freed when the last letter that refers to
 /// it has been dealt with.

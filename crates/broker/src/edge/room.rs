@@ -187,6 +187,12 @@ impl Edge {
         (0..self.settings.homes_count).all(|home| self.may_request(home))
     }
 
+    /// Whether the homes have answered everything but pages.
+    pub(super) fn is_settled(&self) -> bool {
+        let mut links = self.homes.iter();
+        links.all(|link| link.own.inflight == 0 && link.logs.iter().all(|room| room.inflight == 0))
+    }
+
     /// Stops reading from the connection while some home has no room for requests. False if all have.
     pub(crate) fn pause_for_room(&mut self, index: u32) -> bool {
         let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));

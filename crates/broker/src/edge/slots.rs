@@ -73,8 +73,10 @@ pub(crate) mod flag {
     pub const WARNED: u32 = 1 << 23;
     /// It counts for the user of its token ([`super::super::users`]).
     pub const COUNTED: u32 = 1 << 24;
-    // The highest seven bits say why it ends (`ends`).
-    const _: () = assert!(super::super::ends::END_SHIFT == 25);
+    /// It has been told to go: it is answered, and subscribes to nothing more.
+    pub const AWAY: u32 = 1 << 25;
+    /// Not read any more: it closes when what it has asked for is answered.
+    pub const HELD: u32 = 1 << 26;
 }
 
 /// One connection.
@@ -82,6 +84,8 @@ pub(crate) struct Slot {
     /// Against reuse of the index; from the network.
     pub generation: u32,
     pub protocol: Protocol,
+    /// Why it ends (`ends`), and one; 0: it does not.
+    pub end: u8,
     pub flags: u32,
     /// Seconds of silence after which a ping is due; 0: none.
     pub ping_interval_s: u16,
@@ -111,6 +115,7 @@ impl Slot {
     const FREE: Slot = Slot {
         generation: 0,
         protocol: Protocol::Free,
+        end: 0,
         flags: 0,
         ping_interval_s: 0,
         places: List::new(),
@@ -173,6 +178,7 @@ impl Slots {
         self.slots[key.index] = Slot {
             generation: key.generation,
             protocol: Protocol::Http,
+            end: 0,
             ..Slot::FREE
         };
         self.count += 1;

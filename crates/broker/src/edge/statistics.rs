@@ -73,6 +73,8 @@ pub struct EdgeStatistics {
     pub dropped: u64,
     /// Subscriptions ended because their client did not keep up.
     pub disconnected: u64,
+    /// Sessions and event streams that were told to go, and when to return.
+    pub sent_away: u64,
     /// Resume tickets issued.
     pub tickets_issued: u64,
     /// Sessions that came back with one.
@@ -198,6 +200,7 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.conflated += other.conflated;
         self.dropped += other.dropped;
         self.disconnected += other.disconnected;
+        self.sent_away += other.sent_away;
         self.tickets_issued += other.tickets_issued;
         self.tickets_resumed += other.tickets_resumed;
         self.tickets_refused += other.tickets_refused;

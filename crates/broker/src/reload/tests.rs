@@ -33,6 +33,7 @@ fn settings(rules: &[(&str, u16)]) -> Settings {
         addresses: AddressSettings::default(),
         entitlement: None,
         node_name: "n".into(),
+        other_addresses: Vec::new(),
         compression: None,
         allowed_origins: Vec::new(),
     };

@@ -335,6 +335,7 @@ mod tests {
             limits: Limits::default(),
             addresses: AddressSettings::default(),
             node_name: String::new(),
+            other_addresses: Vec::new(),
             compression: None,
             allowed_origins: Vec::new(),
             entitlement: None,

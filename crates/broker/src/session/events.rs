@@ -275,6 +275,7 @@ impl Edge {
         let mut bytes = Vec::new();
         encode(&away, &mut bytes);
         self.send_private(index, &bytes);
+        self.statistics.sent_away += 1;
         self.close(index);
     }
 

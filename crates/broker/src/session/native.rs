@@ -143,6 +143,9 @@ impl Edge {
         request: Result<native::SubscribeRequest<'_>, ItemError>,
     ) {
         let reference = Reference::Subscription(client);
+        if self.slots[index].is(flag::AWAY) {
+            return self.native_refuse(index, reference, ErrorCode::ShuttingDown);
+        }
         if let Err(code) = self.refuse_from(Pressure::Newcomers) {
             return self.native_refuse(index, reference, code);
         }
@@ -203,6 +206,8 @@ impl Edge {
 
     fn native_unsubscribe(&mut self, index: u32, client: u32) {
         match self.find_client(index, client) {
+            // It ended with GO_AWAY.
+            None if self.slots[index].is(flag::AWAY) => {}
             None => self.native_refuse(
                 index,
                 Reference::Subscription(client),
@@ -556,7 +561,7 @@ impl Edge {
         self.send_native(index, &ServerFrame::HistoryPage(frame));
     }
 
-    /// Leads the client away, with a ticket if there is one.
+    /// Leads the client away, with a ticket if there is one. It may take its answers first, and subscribes to nothing more.
     pub(super) fn native_go_away(
         &mut self,
         index: u32,
@@ -564,16 +569,25 @@ impl Edge {
         ticket: Option<&[u8]>,
     ) {
         let code = u32::from(CloseCode::GoingAway.number());
+        let settings = self.settings.clone();
+        let urls = self.other_addresses(&settings, index);
         self.send_native(
             index,
             &ServerFrame::GoAway(GoAway {
                 code,
                 return_after_ms,
-                urls: List::default(),
+                urls: List::from(urls.as_slice()),
                 ticket,
             }),
         );
-        self.close_native(index, CloseCode::GoingAway);
+        self.statistics.sent_away += 1;
+        match self.lets_finish() {
+            true => {
+                self.slots[index].set(flag::AWAY);
+                self.unsubscribe_all(index);
+            }
+            false => self.close_native(index, CloseCode::GoingAway),
+        }
     }
 
     pub(super) fn native_ping(&mut self, index: u32) {

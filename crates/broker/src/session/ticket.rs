@@ -79,6 +79,9 @@ impl Edge {
         if self.settings.tickets.keys.is_empty() {
             return self.native_refuse(index, reference, ErrorCode::UnsupportedFrame);
         }
+        if self.slots[index].is(flag::AWAY) {
+            return self.native_refuse(index, reference, ErrorCode::ShuttingDown);
+        }
         let wanted = self.tickets.wanted.entry(index).or_default();
         if wanted.request.is_some() {
             return self.native_refuse(index, reference, ErrorCode::TooManyRequestsInFlight);
@@ -100,6 +103,15 @@ impl Edge {
         let wanted = self.tickets.wanted.entry(index).or_default();
         wanted.away_ms = Some(return_after_ms);
         self.touch(index);
+    }
+
+    /// The ticket that the client was to be led away with does not come: it goes without.
+    pub(crate) fn go_away_without_ticket(&mut self, index: u32) {
+        let wanted = self.tickets.wanted.get(&index);
+        if let Some(return_after_ms) = wanted.and_then(|wanted| wanted.away_ms) {
+            self.take_wanted(index);
+            self.native_go_away(index, return_after_ms, None);
+        }
     }
 
     /// Whether a ticket is on its way to the connection.

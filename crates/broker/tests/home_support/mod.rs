@@ -91,6 +91,7 @@ impl Setup {
             rule_filters: FilterTrie::default(),
             limits: self.limits.clone(),
             addresses: AddressSettings::default(),
+            other_addresses: Vec::new(),
             node_name: "test".into(),
             compression: None,
             allowed_origins: Vec::new(),

@@ -404,7 +404,8 @@ impl Client {
                 let ticket = away.ticket.map_or("", |_| " with a ticket");
                 self.ticket = away.ticket.unwrap_or(&self.ticket).to_vec();
                 let (code, after_ms) = (away.code, away.return_after_ms);
-                format!("go-away {code} return after {after_ms} ms{ticket}")
+                let urls: String = away.urls.into_iter().map(|url| format!(" {url}")).collect();
+                format!("go-away {code} return after {after_ms} ms{ticket}{urls}")
             }
             ServerFrame::Ping(token) => format!("ping {token}"),
             ServerFrame::Pong(token) => format!("pong {token}"),

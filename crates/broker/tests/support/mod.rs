@@ -157,6 +157,7 @@ pub fn settings() -> Settings {
         rule_filters: FilterTrie::default(),
         limits: Limits::default(),
         addresses: AddressSettings::default(),
+        other_addresses: Vec::new(),
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),

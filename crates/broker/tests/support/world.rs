@@ -319,6 +319,7 @@ impl<'a> World<'a> {
                 "input-closed" => sum.input_closed,
                 "lagging" => sum.lagging,
                 "pages" => sum.pages,
+                "sent-away" => sum.sent_away,
                 "tickets-issued" => sum.tickets_issued,
                 "tickets-resumed" => sum.tickets_resumed,
                 "entitlements" => sum.entitlements,

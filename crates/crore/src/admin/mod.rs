@@ -5,6 +5,7 @@
 //! this machine, so that no web page can reach it by a name of its own that resolves to loopback.
 
 mod authority;
+pub mod draining;
 pub mod logs;
 mod page;
 mod reload;
@@ -37,6 +38,8 @@ pub struct Operated {
     pub revoking: Option<Revoking>,
     /// The log, to look at and to set.
     pub logging: logs::Logging,
+    /// Leads clients away and ends the node.
+    pub drain: draining::Drain,
     /// Reads the configuration again.
     pub reload: Box<dyn Fn() -> Result<Reloaded, Faults> + Send + Sync>,
 }
@@ -112,6 +115,10 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             .map(|revoking| Arc::clone(&revoking.judge)),
     };
     let operators = Router::new()
+        .merge(draining::routes(
+            authority.clone(),
+            shared.operated.drain.clone(),
+        ))
         .merge(logs::routes(
             authority.clone(),
             shared.operated.logging.clone(),

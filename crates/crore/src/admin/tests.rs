@@ -15,6 +15,26 @@ struct Port {
     is_ready: Arc<AtomicBool>,
 }
 
+/// A node that drains when it is told, and says so.
+fn drain() -> draining::Drain {
+    let window = Arc::new(std::sync::Mutex::new(None));
+    let begun = Arc::clone(&window);
+    draining::Drain {
+        begin: Arc::new(move |window_ms| *begun.lock().unwrap() = window_ms.or(Some(5_000))),
+        progress: Arc::new(move || {
+            let window_ms = *window.lock().unwrap();
+            crate::draining::Progress {
+                stage: match window_ms {
+                    Some(_) => crate::draining::Stage::LeadingAway,
+                    None => crate::draining::Stage::Serving,
+                },
+                window_ms: window_ms.unwrap_or_default(),
+                ..Default::default()
+            }
+        }),
+    }
+}
+
 impl Port {
     fn open() -> Port {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -38,6 +58,7 @@ impl Port {
                 changed: Arc::new(|| {}),
             }),
             logging: logging(),
+            drain: drain(),
             reload: Box::new(reloaded),
         };
         spawn(vec![listener], operated).unwrap();
@@ -278,6 +299,7 @@ fn without_listeners_nothing_is_served() {
         metrics: Box::new(String::new),
         revoking: None,
         logging: logging(),
+        drain: drain(),
         reload: Box::new(reloaded),
     };
     assert!(spawn(Vec::new(), operated).is_ok());

@@ -5,9 +5,12 @@ pub mod completion;
 pub mod config;
 mod connection;
 pub mod demo;
+pub mod drain;
 mod gaps;
+pub mod health;
 pub mod history;
 pub mod log;
+mod man;
 mod messages;
 pub mod publish;
 pub mod serve;
@@ -37,8 +40,11 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Log(arguments) => log::run(&arguments),
         Command::Tls(arguments) => tls::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
+        Command::Drain(arguments) => drain::run(&arguments),
+        Command::Health(arguments) => health::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),
+        Command::Man => man::run(),
     }
 }

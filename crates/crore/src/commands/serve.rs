@@ -1,20 +1,23 @@
 //! `crore serve`: a node with its operators' port, from start to drain.
 //!
 //! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when the node accepts.
-//! The first signal makes readiness fail, drains and ends; a second one ends at once. SIGHUP reads the
+//! The first signal, or an operator, makes readiness fail, drains and ends ([`crate::draining`]); a second one ends at once. SIGHUP reads the
 //! configuration again ([`crate::reload`]).
 
+use crate::admin::draining::Drain;
 use crate::admin::logs::Logging;
 use crate::admin::revocations::Revoking;
 use crate::admin::{self, About, Readiness};
 use crate::cli::ConfigurationArguments;
 use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::{self, Configuration, assemble, assemble_logging, document};
+use crate::draining::{self, Draining};
 use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
 use crate::reload::Reloader;
 use crate::signals::Signal;
+use crate::sockets::{self, Sockets};
 use crate::{
     memory_ceiling, metrics, process, service_manager, shortages, signals, ticket_keys, tls_files,
 };
@@ -23,7 +26,6 @@ use broker::entitlement::Judge;
 use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
 use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,17 +45,20 @@ pub struct Arguments {
 /// # Errors
 /// A fault in the configuration, a port that cannot be bound, or the signal that ended it.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
-    let configuration = configuration::load(&arguments.configuration.sources())?;
+    let end_with_stdin = arguments.end_with_stdin;
+    let (arguments, sockets) = sockets::inherited(&arguments.configuration)?;
+    let configuration = configuration::load(&arguments.sources())?;
     let log = assemble_logging::log(&configuration);
     let _flushing = log.flushing();
     // Before any thread exists: each keeps what it was started with.
     process::identity::settle(&configuration, &log)?;
-    let (sender, signal) = mpsc::channel();
+    let (sender, wish) = mpsc::channel();
     watch_signals(sender.clone(), log);
-    if arguments.end_with_stdin {
+    if end_with_stdin {
+        let sender = sender.clone();
         std::thread::spawn(move || {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-            let _ = sender.send(Signal::Terminate);
+            let _ = sender.send(Wish::Signal(Signal::Terminate));
         });
     }
 
@@ -67,9 +72,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             ("now", &limit.soft.to_string()),
         ],
     );
-    let operators = bind(configuration.addresses("listen.operators"))?;
+    let operators = sockets.bind(configuration.addresses("listen.operators"))?;
     let operator_addresses = local_addresses(&operators)?;
-    let mut serving = start(&configuration, &operator_addresses)?;
+    let mut serving = start(&configuration, &operator_addresses, &sockets)?;
     give_up_low_ports().context("the right to bind low ports cannot be given up")?;
     log.begin().context("no thread to write log lines")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
@@ -91,9 +96,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     for (target, level, notice) in &serving.notices {
         log.to(*target).write(*level, notice, &[]);
     }
-    let reloader = Arc::new(serving.reloader(arguments, &configuration, log));
-    admin::spawn(operators, serving.operated(&configuration, &reloader))
-        .context("the operators' port cannot be served")?;
+    let reloader = Arc::new(serving.reloader(&arguments, &configuration, log));
+    admin::spawn(
+        operators,
+        serving.operated(&configuration, &reloader, sender),
+    )
+    .context("the operators' port cannot be served")?;
     serving.watch_memory(&configuration, log)?;
     let limits = log.to(Target::Limits);
     shortages::watch(Arc::clone(&serving.node), limits)
@@ -108,29 +116,51 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     .context("no thread to tell the service manager that the node lives")?;
     log.announce("ready", &[]);
 
-    let signal = loop {
-        match signal.recv().context("the signal thread is gone")? {
-            Signal::Hangup => {
+    let wish = loop {
+        match wish.recv().context("the signal thread is gone")? {
+            Wish::Signal(Signal::Hangup) => {
                 // The log has told it.
                 let _ = reloader.reload("SIGHUP");
             }
-            signal => break signal,
+            wish => break wish,
         }
     };
-    let window_ms = reloader.number("node.drain_window").unwrap_or(0);
-    drain(serving, window_ms, &log, signal);
-    match signal {
-        // What a supervisor asked for was done.
-        Signal::Terminate => Ok(()),
-        Signal::Interrupt | Signal::Hangup => Err(Ending::Signal(signal)),
+    let milliseconds = |key| reloader.number(key).unwrap_or(0);
+    let window_ms = match wish {
+        Wish::Drain(window_ms) => window_ms,
+        Wish::Signal(_) => None,
+    };
+    let plan = draining::Plan {
+        delay_ms: milliseconds("node.drain_delay"),
+        window_ms: window_ms.unwrap_or_else(|| milliseconds("node.drain_window")),
+    };
+    let reason = match wish {
+        Wish::Drain(_) => "POST /api/v1/drain",
+        Wish::Signal(Signal::Terminate) => "SIGTERM",
+        Wish::Signal(_) => "SIGINT",
+    };
+    let ended = serving.draining.run(&serving.node, plan, reason, &log);
+    match (wish, ended) {
+        (_, Err(_)) => Err(Ending::FailedAndTold),
+        // What a supervisor or an operator asked for was done.
+        (Wish::Signal(Signal::Terminate) | Wish::Drain(_), Ok(())) => Ok(()),
+        (Wish::Signal(signal), Ok(())) => Err(Ending::Signal(signal)),
     }
+}
+
+/// What ends a node, or has it read its files again.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Signal(Signal),
+    /// An operator's, perhaps with a window in milliseconds.
+    Drain(Option<u64>),
 }
 
 /// A running node, shared with the operators' port.
 struct Serving {
     node: Arc<RwLock<Option<Node>>>,
     connections_max: u64,
-    is_draining: Arc<AtomicBool>,
+    draining: Arc<Draining>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     /// What clients with TLS are shown.
@@ -172,9 +202,14 @@ impl Serving {
         })
     }
 
-    fn reloader(&self, arguments: &Arguments, configuration: &Configuration, log: Log) -> Reloader {
+    fn reloader(
+        &self,
+        arguments: &ConfigurationArguments,
+        configuration: &Configuration,
+        log: Log,
+    ) -> Reloader {
         Reloader {
-            arguments: arguments.configuration.clone(),
+            arguments: arguments.clone(),
             in_force: Mutex::new(configuration.clone()),
             node: Arc::clone(&self.node),
             tls: self.tls.clone(),
@@ -189,16 +224,19 @@ impl Serving {
     fn gather(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> metrics::Gather {
         let node_name = configuration.text("node.name").to_owned();
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
+        let draining = Arc::clone(&self.draining);
         let judge = self
             .entitled
             .as_ref()
             .map(|entitled| Arc::clone(&entitled.judge));
         Arc::new(move || {
             let node = node.read().unwrap_or_else(PoisonError::into_inner);
+            let mut statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
+            statistics.is_draining |= draining.has_begun();
             let judge = judge.as_ref().map(|judge| judge.statistics());
             metrics::collect(&metrics::Sources {
                 node_name: &node_name,
-                statistics: node.as_ref().map(Node::statistics).unwrap_or_default(),
+                statistics,
                 judge: judge.unwrap_or_default(),
                 reloads: reloader.counts(),
                 log: reloader.log.counts(),
@@ -206,10 +244,32 @@ impl Serving {
         })
     }
 
-    fn operated(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> admin::Operated {
+    /// What operators do about the end.
+    fn drain(&self, reloader: &Arc<Reloader>, wishes: mpsc::Sender<Wish>) -> Drain {
+        let (begins, tells) = (Arc::clone(&self.draining), Arc::clone(&self.draining));
+        let (reloader, node) = (Arc::clone(reloader), Arc::clone(&self.node));
+        Drain {
+            begin: Arc::new(move |window_ms| {
+                let of_configuration = || reloader.number("node.drain_window").unwrap_or(0);
+                if begins.begin(window_ms.unwrap_or_else(of_configuration)) {
+                    // Nobody takes it any more when a signal has come first.
+                    let _ = wishes.send(Wish::Drain(window_ms));
+                }
+            }),
+            progress: Arc::new(move || tells.tell(&node)),
+        }
+    }
+
+    fn operated(
+        &self,
+        configuration: &Configuration,
+        reloader: &Arc<Reloader>,
+        wishes: mpsc::Sender<Wish>,
+    ) -> admin::Operated {
         let gather = self.gather(configuration, reloader);
+        let drain = self.drain(reloader, wishes);
         let reloader = Arc::clone(reloader);
-        let is_draining = Arc::clone(&self.is_draining);
+        let draining = Arc::clone(&self.draining);
         let asked = Arc::clone(&self.node);
         let node_name = configuration.text("node.name").to_owned();
         let log = reloader.log;
@@ -221,7 +281,7 @@ impl Serving {
                 connections_max: self.connections_max,
             },
             readiness: Box::new(move || {
-                if is_draining.load(Ordering::Acquire) {
+                if draining.has_begun() {
                     return Readiness::NotReady("draining");
                 }
                 match &*asked.read().unwrap_or_else(PoisonError::into_inner) {
@@ -235,14 +295,20 @@ impl Serving {
                 change: Arc::new(move |levels| log.set_levels(levels)),
             },
             revoking,
+            drain,
             reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
         }
     }
 }
 
 /// Pages of the operators' port may use the node: its live page needs no configuration.
-fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serving, Ending> {
+fn start(
+    configuration: &Configuration,
+    operators: &[SocketAddr],
+    sockets: &Sockets,
+) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
+    options.inherited = sockets.of_clients();
     let own_origins = origins_of_pages(operators);
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);
@@ -268,7 +334,7 @@ fn start(configuration: &Configuration, operators: &[SocketAddr]) -> Result<Serv
         entitled,
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
-        is_draining: Arc::new(AtomicBool::new(false)),
+        draining: Arc::default(),
         own_origins,
     })
 }
@@ -334,62 +400,17 @@ fn not_started(configuration: &Configuration, error: StartError) -> Ending {
     Ending::Failed(anyhow::Error::new(error).context("the node cannot start"))
 }
 
-fn drain(serving: Serving, window_ms: u64, log: &Log, signal: Signal) {
-    serving.is_draining.store(true, Ordering::Release);
-    service_manager::stopping("drains");
-    let reason = if signal == Signal::Terminate {
-        "SIGTERM"
-    } else {
-        "SIGINT"
-    };
-    log.write(
-        Level::Info,
-        "The node drains; a second signal ends it at once.",
-        &[("signal", reason), ("window_ms", &window_ms.to_string())],
-    );
-    // Metrics stay readable meanwhile.
-    if let Some(node) = &*serving.node.read().unwrap_or_else(PoisonError::into_inner) {
-        node.drain(Duration::from_millis(window_ms));
-    }
-    let node = serving
-        .node
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    match node.map(Node::stop) {
-        Some(Err(error)) => {
-            log.write(
-                Level::Error,
-                "An I/O thread had failed.",
-                &[("error", &error.to_string())],
-            );
-        }
-        _ => log.write(Level::Info, "The node has stopped.", &[]),
-    }
-}
-
 /// The first signal is received; a second one ends the process.
-fn watch_signals(sender: mpsc::Sender<Signal>, log: Log) {
+fn watch_signals(sender: mpsc::Sender<Wish>, log: Log) {
     let mut count = 0_u32;
     signals::watch(move |signal| {
         count += u32::from(signal != Signal::Hangup);
-        if count > 1 || sender.send(signal).is_err() {
+        if count > 1 || sender.send(Wish::Signal(signal)).is_err() {
             // Who ends it at once does not wait for who reads.
             log.flush(Duration::from_millis(100));
             std::process::exit(i32::from(signal.exit_code()));
         }
     });
-}
-
-fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Ending> {
-    addresses
-        .iter()
-        .map(|address| {
-            TcpListener::bind(address)
-                .with_context(|| format!("the operators' address {address} cannot be bound"))
-                .map_err(Ending::from)
-        })
-        .collect()
 }
 
 fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending> {

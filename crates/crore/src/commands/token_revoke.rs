@@ -32,6 +32,13 @@ pub struct Arguments {
     /// Until when it is kept; without it, until the last such token has expired.
     #[arg(long, value_name = "MOMENT", value_parser = parse_moment_s)]
     ends: Option<u32>,
+    #[command(flatten)]
+    port: Port,
+}
+
+/// A node's operators' port, and who asks there.
+#[derive(Debug, clap::Args)]
+pub struct Port {
     /// The node's operators' port.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8801")]
     url: String,
@@ -56,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         return list(arguments);
     }
     if let Some(number) = arguments.take_back {
-        arguments.ask("DELETE", &format!("{PATH}/{number}"), None)?;
+        ask(&arguments.port, "DELETE", &format!("{PATH}/{number}"), None)?;
         return Ok(());
     }
     let mut body = Map::new();
@@ -75,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             body.insert(name.into(), moment_s.into());
         }
     }
-    let answer = arguments.ask("POST", PATH, Some(&Value::from(body)))?;
+    let answer = ask(&arguments.port, "POST", PATH, Some(&Value::from(body)))?;
     writeln!(std::io::stdout(), "{answer}")?;
     Ok(())
 }
@@ -83,7 +90,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 fn list(arguments: &Arguments) -> Result<(), Ending> {
     let mut after = 0;
     loop {
-        let page = arguments.ask("GET", &format!("{PATH}?after={after}"), None)?;
+        let page = ask(
+            &arguments.port,
+            "GET",
+            &format!("{PATH}?after={after}"),
+            None,
+        )?;
         for revocation in page["revocations"].as_array().into_iter().flatten() {
             writeln!(std::io::stdout(), "{revocation}")?;
         }
@@ -94,46 +106,49 @@ fn list(arguments: &Arguments) -> Result<(), Ending> {
     }
 }
 
-impl Arguments {
-    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let url = &self.url;
-        let authority = url
-            .strip_prefix("http://")
-            .ok_or_else(|| anyhow!("{url} is no address of an operators' port (http://...)"))?;
-        let authority = authority.trim_end_matches('/');
-        let mut stream =
-            TcpStream::connect(authority).with_context(|| format!("no node answers at {url}"))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n");
-        if let Some(file) = &self.api_key_file {
-            let key = secret_of_file(file).map_err(|problem| anyhow!(problem))?;
-            let key = std::str::from_utf8(&key).ok().filter(|key| {
-                // Nothing that would begin another field.
-                key.bytes().all(|byte| byte.is_ascii_graphic())
-            });
-            let key = key.ok_or_else(|| anyhow!("{} holds no API key", file.display()))?;
-            request.push_str(&format!("Authorization: Bearer {key}\r\n"));
-        }
-        let body = body.map(Value::to_string).unwrap_or_default();
-        if !body.is_empty() {
-            let bytes = body.len();
-            request.push_str(&format!(
-                "Content-Type: application/json\r\nContent-Length: {bytes}\r\n"
-            ));
-        }
-        stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let status = head.split(' ').nth(1).unwrap_or("");
-        let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-        if !matches!(status, "200" | "201" | "204") {
-            let detail = value["detail"].as_str().unwrap_or("it is no node's answer");
-            bail!("{url} answers {status}: {detail}");
-        }
-        Ok(value)
+/// Asks the port, and gives the body of its answer.
+///
+/// # Errors
+/// Nobody answers there, or the answer is no success.
+pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    let url = &port.url;
+    let authority = url
+        .strip_prefix("http://")
+        .ok_or_else(|| anyhow!("{url} is no address of an operators' port (http://...)"))?;
+    let authority = authority.trim_end_matches('/');
+    let mut stream =
+        TcpStream::connect(authority).with_context(|| format!("no node answers at {url}"))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request =
+        format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n");
+    if let Some(file) = &port.api_key_file {
+        let key = secret_of_file(file).map_err(|problem| anyhow!(problem))?;
+        let key = std::str::from_utf8(&key).ok().filter(|key| {
+            // Nothing that would begin another field.
+            key.bytes().all(|byte| byte.is_ascii_graphic())
+        });
+        let key = key.ok_or_else(|| anyhow!("{} holds no API key", file.display()))?;
+        request.push_str(&format!("Authorization: Bearer {key}\r\n"));
     }
+    let body = body.map(Value::to_string).unwrap_or_default();
+    if !body.is_empty() {
+        let bytes = body.len();
+        request.push_str(&format!(
+            "Content-Type: application/json\r\nContent-Length: {bytes}\r\n"
+        ));
+    }
+    stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).unwrap_or("");
+    let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+    if !matches!(status, "200" | "201" | "202" | "204") {
+        let text = value["detail"].as_str().or(value["status"].as_str());
+        let detail = text.unwrap_or("it is no node's answer");
+        bail!("{url} answers {status}: {detail}");
+    }
+    Ok(value)
 }

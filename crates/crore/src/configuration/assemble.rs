@@ -31,6 +31,7 @@ pub fn filter_is_valid(text: &str) -> bool {
 /// Everything that the node's start needs. `configuration` has been checked; `cores` is how many the process may use.
 pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions {
     NodeOptions {
+        inherited: Vec::new(),
         settings: settings(configuration, cores),
         listen: client_addresses(configuration),
         // Its files are read by who starts the node.
@@ -136,6 +137,7 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
         limits: limits(configuration),
         addresses: addresses_of_clients(configuration),
         node_name: configuration.text("node.name").into(),
+        other_addresses: configuration.texts("node.other_addresses").to_vec(),
         compression: compression(configuration),
         allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
         entitlement: crate::entitled::settings(configuration),

@@ -54,6 +54,7 @@ impl OptionSpec {
             && !matches!(
                 self.kind,
                 Kind::Origins
+                    | Kind::Urls
                     | Kind::Networks
                     | Kind::Addresses
                     | Kind::Keys
@@ -270,10 +271,22 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "Let the system write a core dump if the node crashes. It would hold keys, tokens and messages.",
     ),
     live(
+        "node.drain_delay",
+        seconds(0, DAY_S),
+        "0s",
+        "At the end the node is not ready for so long before it does anything else, so that load balancers send nobody more.",
+    ),
+    live(
+        "node.other_addresses",
+        Kind::Urls,
+        "",
+        "Where clients that are led away find other nodes. Each is the first that some of them try; without any they return to this one.",
+    ),
+    live(
         "node.drain_window",
         seconds(0, DAY_S),
         "5s",
-        "At the end, clients are told to return, spread over so long.",
+        "At the end, clients are told to return, spread over so long. The node has ended when all have gone, and at the latest then. 0s: nobody is told.",
     ),
     option(
         "listen.clients",

@@ -51,6 +51,8 @@ pub enum Kind {
     Addresses,
     /// A list of origins as browsers send them, or `*`.
     Origins,
+    /// A list of addresses of nodes, `ws://` or `wss://`.
+    Urls,
     /// A list of networks, such as `10.0.0.0/8`.
     Networks,
     /// One of a few words.
@@ -168,6 +170,7 @@ impl Kind {
             self,
             Kind::Addresses
                 | Kind::Origins
+                | Kind::Urls
                 | Kind::Networks
                 | Kind::Keys
                 | Kind::Filters
@@ -234,6 +237,9 @@ impl Kind {
             Kind::Origins => {
                 "a list of origins such as [\"https://example.com\"], or [\"*\"]".into()
             }
+            Kind::Urls => format!(
+                "a list of at most {URLS_MAX} addresses such as [\"wss://b.example.com/crore\"]"
+            ),
             Kind::Networks => {
                 "a list of addresses or networks such as [\"10.0.0.0/8\", \"2001:db8::1\"]".into()
             }
@@ -315,6 +321,7 @@ impl Kind {
                 .map(|part| part.text().filter(|text| is_origin(text)).map(String::from))
                 .collect::<Option<_>>()
                 .map(Value::Texts),
+            (Kind::Urls, Raw::Array(parts)) if parts.len() <= URLS_MAX => texts(parts, is_url),
             (Kind::Networks, Raw::Array(parts)) => parts
                 .iter()
                 .map(|part| Some(Network::parse(part.text()?)?.to_string()))
@@ -440,6 +447,10 @@ pub fn parse_size(text: &str) -> Option<u64> {
 
 /// Words or filters in one list.
 const LIST_LEN_MAX: usize = 256;
+/// Addresses of other nodes; all go into each GO_AWAY.
+const URLS_MAX: usize = 16;
+/// Longest of them, in bytes.
+const URL_BYTES_MAX: usize = 255;
 /// Longest word of a list, in bytes.
 const WORD_BYTES_MAX: usize = 1_024;
 /// Longest secret, in bytes.
@@ -568,6 +579,11 @@ fn bounded(number: u64, min: u64, max: u64) -> Option<u64> {
 }
 
 /// `scheme://host[:port]` with nothing behind it, `null`, or `*`.
+fn is_url(text: &str) -> bool {
+    let has_scheme = text.starts_with("ws://") || text.starts_with("wss://");
+    has_scheme && text.len() <= URL_BYTES_MAX && client::url::Endpoint::parse(text).is_ok()
+}
+
 fn is_origin(text: &str) -> bool {
     if text == "*" || text == "null" {
         return true;

@@ -5,6 +5,20 @@ use broker::edge::EdgeStatistics;
 use net::kernel::Statistics;
 use std::borrow::Cow;
 
+/// Families of the end: whether it has been asked for, and who was led away.
+pub fn write_drain(families: &mut Families, is_draining: bool, sent_away: u64) {
+    families.gauge(
+        "crore_draining",
+        "1 from the moment on at which the node is told to end; 0 before.",
+        u8::from(is_draining),
+    );
+    families.counter(
+        "crore_sent_away_total",
+        "Sessions and event streams that were told to go, and when to return.",
+        sent_away,
+    );
+}
+
 /// Families of connections and their bytes.
 pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     families.counter(

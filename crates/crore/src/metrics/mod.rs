@@ -59,6 +59,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     families.information("crore_build_info", "What runs here.", &labels);
     connections::write(&mut families, edge);
     connections::write_transports(&mut families, edge, &statistics.tls);
+    connections::write_drain(&mut families, statistics.is_draining, edge.sent_away);
     connections::write_shortages(&mut families, &statistics.sockets);
     door::write(&mut families, &statistics.door, &edge.turned_away);
     limits::write(&mut families, statistics);

@@ -32,13 +32,7 @@ impl Kernel {
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, or no descriptor.
     pub fn listen(&mut self, options: &ListenOptions) -> io::Result<(u8, SocketAddr)> {
-        let number = self.listeners.len();
-        if number >= LISTENERS_MAX {
-            return Err(io::Error::new(
-                io::ErrorKind::QuotaExceeded,
-                "256 listeners at most",
-            ));
-        }
+        let number = self.next_listener()?;
         let (socket, address) = open_listener(options)?;
         let token = epoll::EventData::new_u64(number as u64);
         epoll::add(&self.epoll, &socket, token, self.listener_interest())?;
@@ -46,14 +40,20 @@ impl Kernel {
             socket,
             refusal: options.refusal,
             batch: 1,
+            is_inherited: false,
+            is_over: false,
         });
         Ok((number as u8, address))
     }
 
-    /// Closes all listeners, for good. The kernel resets what is still queued on them.
-    pub fn close_listeners(&mut self) {
-        self.listeners.clear();
-        self.handover.pause();
+    pub(super) fn next_listener(&self) -> io::Result<usize> {
+        match self.listeners.len() {
+            number if number < LISTENERS_MAX => Ok(number),
+            _ => Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "256 listeners at most",
+            )),
+        }
     }
 
     /// Tells epoll whether the listeners matter at present. Level-triggered: what was not accepted
@@ -65,13 +65,16 @@ impl Kernel {
                 &self.epoll,
                 &listener.socket,
                 token,
-                self.listener_interest(),
+                match listener.is_over {
+                    true => epoll::EventFlags::empty(),
+                    false => self.listener_interest(),
+                },
             );
             debug_assert!(modified.is_ok(), "a registered listener: {modified:?}");
         }
     }
 
-    fn listener_interest(&self) -> epoll::EventFlags {
+    pub(super) fn listener_interest(&self) -> epoll::EventFlags {
         if self.paused || self.accept_retry_at.is_some() {
             epoll::EventFlags::empty()
         } else {

@@ -30,10 +30,12 @@ mod connect;
 mod counters;
 mod handover;
 pub mod heap;
+mod inherited;
 mod listener;
 pub mod memory;
 mod privileges;
 mod registered;
+mod retiring;
 mod slots;
 mod starving;
 mod tables;
@@ -42,8 +44,10 @@ mod wake;
 pub use connect::ConnectOptions;
 pub use counters::{AcceptErrors, Counters, Statistics};
 pub use handover::Handover;
+pub use inherited::{inherited_address, inherited_listener};
 pub use listener::{ListenOptions, check_free};
 pub use privileges::give_up_low_ports;
+pub use retiring::LISTENERS_END;
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
 pub use wake::Waker;
 
@@ -128,6 +132,8 @@ pub struct Kernel {
     paused: bool,
     /// Accepting failed for want of resources; not before this time again.
     accept_retry_at: Option<Instant>,
+    /// Listening comes to its end: not before this time.
+    retire_at: Option<Instant>,
     /// Closes asked for in this turn.
     closing: Vec<(u32, How)>,
     /// Short reads of a stream whose end had already been announced: they are readable again.
@@ -147,6 +153,10 @@ struct Listener {
     refusal: &'static [u8],
     /// Connections that the next poll accepts at most.
     batch: usize,
+    /// Another process has it too.
+    is_inherited: bool,
+    /// Nothing is taken from it any more.
+    is_over: bool,
 }
 
 /// How a descriptor is closed in the next poll.
@@ -218,6 +228,7 @@ impl Kernel {
             connections_max,
             paused: false,
             accept_retry_at: None,
+            retire_at: None,
             closing: Vec::new(),
             again: Vec::new(),
             lingering: VecDeque::new(),
@@ -360,6 +371,7 @@ impl Kernel {
             self.refused.front().map(|(at, _)| *at),
             self.starving.front().map(|(at, _)| *at),
             self.accept_retry_at,
+            self.retire_at,
         ];
         let mut wait = timeout;
         if let Some(first) = deadlines.into_iter().flatten().min() {
@@ -456,6 +468,8 @@ impl Net for Kernel {
                 accept_from[data as usize] = true;
             }
         }
+        // One that had more to tell than fits may not have told of a listener.
+        let is_all_told = ready.len() < ready.capacity();
         self.ready = ready;
         match waited {
             Ok(_) | Err(Errno::INTR) => {}
@@ -473,6 +487,7 @@ impl Net for Kernel {
                 self.listeners[number].batch = 1;
             }
         }
+        self.retire(is_all_told && !accept_from.contains(&true));
         Ok(())
     }
 
@@ -591,6 +606,10 @@ impl Net for Kernel {
         self.paused = true;
         self.handover.pause();
         self.watch_listeners();
+    }
+
+    fn stop_accepting(&mut self) {
+        self.begin_to_retire();
     }
 
     fn resume_accepting(&mut self) {

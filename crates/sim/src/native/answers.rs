@@ -152,8 +152,12 @@ impl NativeClient {
         // Retention may have dropped what was not answered, and damage taken it and left what followed it.
         let is_gone = context.oracle.is_flipped || !context.plan.lossless;
         let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && is_gone;
+        // Asked for on the way of GO_AWAY: it is had elsewhere, or later.
+        let is_led_away = codes(&[ErrorCode::ShuttingDown]) && self.is_away;
         match error.reference {
+            Reference::Subscription(_) if is_led_away => {}
             Reference::Request(request) => match self.requests.remove(&request) {
+                Some(Waiting::Ticket) if is_led_away => {}
                 Some(Waiting::Publication(publication))
                     if is_unavailable && (refuses || !context.plan.lossless) =>
                 {

@@ -243,6 +243,7 @@ impl NativeClient {
                 if let Some(bytes) = frame.ticket {
                     self.keep_ticket(bytes);
                 }
+                self.is_away = true;
             }
             ServerFrame::Pong(_) => {}
             ServerFrame::Renewed(_) | ServerFrame::TokenExpires(_) => {

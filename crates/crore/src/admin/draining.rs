@@ -1,0 +1,132 @@
+//! `/api/v1/drain`: leads all clients away and ends the node; says how far that is.
+
+use super::authority::{Authority, check_json, problem};
+use super::no_store;
+use crate::configuration::value::parse_duration;
+use crate::draining::Progress;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Longest body, in bytes.
+const BODY_BYTES_MAX: usize = 4 << 10;
+/// A window is not longer.
+const WINDOW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// The drain, as operators see it.
+#[derive(Clone)]
+pub struct Drain {
+    /// Begins it, with a window or the configuration's; one that has begun goes on as it is.
+    pub begin: Arc<dyn Fn(Option<u64>) + Send + Sync>,
+    /// How far it is. Asks the node, and may wait for it.
+    pub progress: Arc<dyn Fn() -> Progress + Send + Sync>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    authority: Authority,
+    drain: Drain,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    window: Option<String>,
+}
+
+/// The routes.
+pub fn routes(authority: Authority, drain: Drain) -> Router {
+    Router::new()
+        .route("/api/v1/drain", get(show).post(begin))
+        .with_state(Shared { authority, drain })
+}
+
+async fn show(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    match shared.authority.check(&headers) {
+        Ok(()) => answer(StatusCode::OK, shared.drain).await,
+        Err(refused) => *refused,
+    }
+}
+
+async fn begin(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
+    let allowed = shared.authority.check(&headers);
+    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
+        return *refused;
+    }
+    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+        let detail = "the body has more bytes than a drain needs";
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail);
+    };
+    match window_ms(&bytes) {
+        Ok(window_ms) => {
+            (shared.drain.begin)(window_ms);
+            answer(StatusCode::ACCEPTED, shared.drain).await
+        }
+        Err(detail) => problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
+    }
+}
+
+/// The window that is asked for, if one is; without a body none is.
+fn window_ms(body: &[u8]) -> Result<Option<u64>, String> {
+    let asked: Asked = match body.is_empty() {
+        true => Asked::default(),
+        false => serde_json::from_slice(body).map_err(|error| error.to_string())?,
+    };
+    let Some(text) = asked.window else {
+        return Ok(None);
+    };
+    match parse_duration(&text) {
+        Some(window_ms) if window_ms <= WINDOW_MS_MAX => Ok(Some(window_ms)),
+        _ => Err("`window` is a duration of at most a day, such as \"30s\"".into()),
+    }
+}
+
+async fn answer(status: StatusCode, drain: Drain) -> Response {
+    let progress = tokio::task::spawn_blocking(move || (drain.progress)()).await;
+    let Ok(progress) = progress else {
+        let detail = "the node could not be asked";
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+    };
+    let body = serde_json::json!({
+        "state": progress.stage.name(),
+        "connections": progress.connections,
+        "sent_away": progress.sent_away,
+        "window_ms": progress.window_ms,
+    });
+    let headers = no_store("application/json");
+    (status, headers, format!("{body}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows() {
+        for (body, window_ms_wanted) in [
+            ("", None),
+            ("{}", None),
+            (r#"{"window":null}"#, None),
+            (r#"{"window":"30s"}"#, Some(30_000)),
+            (r#"{"window":"0s"}"#, Some(0)),
+            (r#"{"window":"1d"}"#, Some(WINDOW_MS_MAX)),
+        ] {
+            assert_eq!(window_ms(body.as_bytes()), Ok(window_ms_wanted), "{body}");
+        }
+        for body in [
+            "[",
+            "30",
+            r#"{"window":30}"#,
+            r#"{"window":"2d"}"#,
+            r#"{"window":"soon"}"#,
+            r#"{"windows":"30s"}"#,
+        ] {
+            assert!(window_ms(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `crore drain`: asks a node's operators' port to lead its clients away and to end, and tells how that goes.
+
+use super::token_revoke::{Port, ask};
+use crate::exit::Ending;
+use anyhow::anyhow;
+use serde_json::{Map, Value};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Flags of `drain`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Over how long clients are told to return, such as `30s`; without it, node.drain_window of the node.
+    #[arg(long, value_name = "DURATION")]
+    window: Option<String>,
+    /// Do not wait for the end.
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    port: Port,
+}
+
+const PATH: &str = "/api/v1/drain";
+/// How often the node is asked how far it is.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// And how often that is told, while it is the same.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody answers there, the node says no, or it ends before its drain has.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let mut body = Map::new();
+    if let Some(window) = &arguments.window {
+        body.insert("window".into(), window.as_str().into());
+    }
+    let mut progress = ask(&arguments.port, "POST", PATH, Some(&Value::from(body)))?;
+    let mut told: Option<(Instant, Value)> = None;
+    loop {
+        let state = progress["state"].as_str().unwrap_or("").to_owned();
+        let is_due = told
+            .as_ref()
+            .is_none_or(|(at, told)| at.elapsed() >= TELL_EVERY || told["state"] != state);
+        if is_due {
+            writeln!(std::io::stdout(), "{}", line(&state, &progress))?;
+            told = Some((Instant::now(), progress.clone()));
+        }
+        if arguments.no_wait || state == "ended" {
+            return Ok(());
+        }
+        std::thread::sleep(ASK_EVERY);
+        progress = ask(&arguments.port, "GET", PATH, None).map_err(|error| {
+            let left = &progress["connections"];
+            let text = format!("the node went away within its drain, with {left} connections left");
+            Ending::Failed(error.context(anyhow!(text)))
+        })?;
+    }
+}
+
+fn line(state: &str, progress: &Value) -> String {
+    let number = |name: &str| progress[name].as_u64().unwrap_or(0);
+    let (left, told) = (number("connections"), number("sent_away"));
+    match state {
+        "waiting" => format!("not ready any more; {left} connections"),
+        "leading_away" => format!("leading away: {told} told to go, {left} connections left"),
+        "ending" => format!("ending; {left} connections left"),
+        "ended" => format!("ended; {told} were told to go, {left} connections were reset"),
+        other => other.to_owned(),
+    }
+}

@@ -1,0 +1,83 @@
+//! The end of a node: its drain, and then its threads, in bounded time.
+
+use super::{Node, NodeStatistics};
+use crate::mailbox::{Control, Post, ToLog};
+use net::kernel::LISTENERS_END;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often is looked whether all have gone.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+impl Node {
+    /// Takes no further connections, tells clients to go and to return spread over the window, and waits until all have
+    /// gone and nobody can come any more, at most for the window.
+    pub fn drain(&self, window: Duration) {
+        let began = Instant::now();
+        self.is_draining.store(true, Ordering::Relaxed);
+        let window_ms = window.as_millis() as u64;
+        for shard in self.shards.0.iter() {
+            shard.send(Post::Control(Control::Drain { window_ms }));
+        }
+        // Who has just been shaken hands with is still let in, and told.
+        let listens = || began.elapsed() < LISTENERS_END;
+        while began.elapsed() < window && (listens() || !self.statistics().is_empty()) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Ends all threads; connections that are left are reset. What homes have asked of logs on disk is done first. A thread
+    /// that has not ended by then, because its disk hangs, is left behind: the process is to end without it.
+    ///
+    /// # Errors
+    /// What a thread had died of; `TimedOut` for one that is left behind.
+    pub fn stop(mut self, within: Duration) -> io::Result<()> {
+        self.end(within)
+    }
+
+    pub(super) fn end(&mut self, within: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + within;
+        for shard in self.shards.0.iter() {
+            shard.send(Post::Control(Control::Stop));
+        }
+        let mut result = Ok(());
+        for thread in self.threads.drain(..) {
+            result = result.and(joined(thread, deadline, "an I/O thread"));
+        }
+        // Homes ask no more: what they have asked is done before the end.
+        for log in self.logs.iter().flatten() {
+            // One that has ended already is joined below.
+            let _: Result<(), _> = log.send(ToLog::Stop);
+        }
+        for thread in self.log_threads.drain(..) {
+            result = result.and(joined(thread, deadline, "a log thread"));
+        }
+        result
+    }
+}
+
+impl NodeStatistics {
+    /// No connection is open, nor one that is being closed.
+    fn is_empty(&self) -> bool {
+        let opened = self.sockets.accepted + self.sockets.refused;
+        self.edge.connections == 0 && self.silent_threads == 0 && self.sockets.closed >= opened
+    }
+}
+
+/// A thread's own end, if it comes in time.
+fn joined(thread: JoinHandle<io::Result<()>>, deadline: Instant, which: &str) -> io::Result<()> {
+    while !thread.is_finished() {
+        if Instant::now() >= deadline {
+            let name = thread.thread().name().unwrap_or(which);
+            let text = format!("{name} has not ended in time");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    match thread.join() {
+        Ok(ended) => ended,
+        Err(_) => Err(io::Error::other(format!("{which} panicked"))),
+    }
+}
