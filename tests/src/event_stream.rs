@@ -117,6 +117,15 @@ impl EventStream {
         serde_json::from_str(&event.data).unwrap_or_else(|error| panic!("{error} in {event:?}"))
     }
 
+    /// Waits until the server ends the stream with a time to return, and says which.
+    pub fn led_away_for(mut self) -> Duration {
+        let retry_ms = self.process.wait_for("a time to return", |line| {
+            line.strip_prefix("retry:")?.trim().parse().ok()
+        });
+        self.process.end();
+        Duration::from_millis(retry_ms)
+    }
+
     /// Asserts that no message comes for a while. Comments may, and that a replay is over.
     pub fn assert_quiet(&mut self, duration: Duration) {
         self.process.assert_no_line(duration, |line| {

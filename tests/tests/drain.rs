@@ -1,0 +1,325 @@
+//! The end in order: who is told what, what was accepted, and how long it takes, whatever clients and disks do.
+
+use std::fs;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::event_stream::EventStream;
+use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Item, Native};
+use end_to_end::process::{Ended, Process};
+use end_to_end::raw::Raw;
+use end_to_end::server::{Place, Server};
+use end_to_end::tools::crore;
+
+const GOING_AWAY: u16 = 3001;
+/// Threads and disks may take so long to end when clients have gone.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+fn news() -> Item<'static> {
+    Item {
+        subscription: 1,
+        filter: "news",
+        fail_on_gap: false,
+    }
+}
+
+fn subscribed(server: &Server) -> Native {
+    let (mut client, _) = Native::connect(&server.clients, None);
+    client.subscribe(&[news()]);
+    assert!(matches!(client.next_frame(), Frame::Subscribed { .. }));
+    client
+}
+
+fn drain_command(server: &Server, arguments: &[&str]) -> Process {
+    let mut command = crore();
+    command.args(["drain", "--url", &server.operators_url("")]);
+    Process::start(command.args(arguments))
+}
+
+fn on_disk(place: &Place, further: &str) -> String {
+    format!(
+        "[node]\ndata_dir = \"{}\"\ndrain_window = \"2s\"\n{further}\n\
+         [[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\nage_max = \"1d\"\n",
+        place.path("data").display()
+    )
+}
+
+/// The command leads everybody away, tells how that goes, and waits for the end.
+#[test]
+fn an_operator_drains_a_node() {
+    let server = Server::with_configuration("[node]\ndrain_window = \"1h\"\n");
+    let mut client = subscribed(&server);
+    let events = EventStream::open(&server.url("/topics/news"), 1, None);
+    let asked = curl(&[&server.operators_url("/api/v1/drain")])
+        .expect(200)
+        .json();
+    assert_eq!(asked["state"], "serving");
+
+    let drain = drain_command(&server, &["--window", "10s"]);
+    assert!(matches!(client.next_frame(), Frame::GoAway(_)));
+    assert_eq!(client.next_frame(), Frame::Closed(GOING_AWAY));
+    assert!(events.led_away_for() <= Duration::from_secs(10));
+    let ended = drain.end();
+    ended.assert_success();
+    let last = ended.lines.last().expect("lines");
+    assert_eq!(last, "ended; 2 were told to go, 0 connections were reset");
+    server.end().assert_success();
+}
+
+/// First readiness fails, and for the delay nothing else happens.
+#[test]
+fn readiness_fails_first() {
+    let configuration = "[node]\ndrain_delay = \"1h\"\ndrain_window = \"1s\"\n";
+    let server = Server::with_configuration(configuration);
+    curl(&[&server.operators_url("/readyz")]).expect(200);
+    drain_command(&server, &["--no-wait"])
+        .end()
+        .assert_success();
+    curl(&[&server.operators_url("/readyz")]).expect(503);
+    let progress = curl(&[&server.operators_url("/api/v1/drain")])
+        .expect(200)
+        .json();
+    assert_eq!(progress["state"], "waiting", "{progress}");
+    assert_eq!(progress["window_ms"], 1_000, "{progress}");
+    // Whoever comes all the same is served, also with a stream.
+    publish(&server.url("/topics/news"), "still here");
+    subscribed(&server);
+    let metrics = Metrics::of(&server.operators).scrape();
+    assert_eq!(metrics.number("crore_draining"), 1);
+    // The first signal is what happens already; the second ends it.
+    server.process.signal("TERM");
+    server.process.signal("TERM");
+    let ended = server.end();
+    assert!(!ended.status.success(), "{ended:?}");
+}
+
+#[test]
+fn what_makes_no_sense_does_not_drain() {
+    let server = Server::start();
+    let url = server.operators_url("/api/v1/drain");
+    let json = ["-H", "Content-Type: application/json"];
+    curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
+    for body in [
+        "{\"window\":\"2d\"}",
+        "{\"window\":5}",
+        "{\"now\":true}",
+        "[",
+    ] {
+        curl(&[json[0], json[1], "-d", body, &url]).expect_problem(400, "bad_request");
+    }
+    let refused = drain_command(&server, &["--window", "soon"]).end();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    curl(&[&server.operators_url("/readyz")]).expect(200);
+}
+
+/// Publishes until nobody answers any more; how many publications were acknowledged.
+fn publish_to_the_end(address: String, topic: String) -> u64 {
+    let mut acknowledged = 0;
+    while TcpStream::connect(&address).is_ok() {
+        let url = format!("http://{address}/topics/{topic}");
+        // A few of them on one connection, as long as the node keeps it.
+        let data: Vec<String> = (0..20).map(|_| url.clone()).collect();
+        let mut arguments = vec!["-d", "x", "-w", "\n"];
+        arguments.extend(data.iter().map(String::as_str));
+        acknowledged += Process::start(
+            std::process::Command::new("curl")
+                .args(["--silent", "--show-error"])
+                .args(arguments),
+        )
+        .end()
+        .lines
+        .iter()
+        .filter(|line| line.contains("\"offset\":"))
+        .count() as u64;
+    }
+    acknowledged
+}
+
+/// Publishers go on while the node ends by a signal, on a log on disk: what was acknowledged is in the log after a restart.
+fn all_acknowledged_is_kept(end: impl Fn(&Server)) {
+    // Publishers try to connect while nobody listens.
+    let mut place = Place::new("127.0.0.2:0");
+    place.configure(&on_disk(&place, "io_threads = 2"));
+    let server = place.start();
+    let watcher = subscribed(&server);
+    let publishers: Vec<_> = (0..3)
+        .map(|number| {
+            let address = server.clients.clone();
+            thread::spawn(move || publish_to_the_end(address, format!("t/{number}")))
+        })
+        .collect();
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_messages_appended_total", |count| count >= 100);
+    end(&server);
+    let ended = server.end();
+    drop(watcher);
+    let acknowledged: Vec<u64> = publishers
+        .into_iter()
+        .map(|publisher| publisher.join().expect("the thread ends"))
+        .collect();
+    assert!(acknowledged.iter().sum::<u64>() > 0, "{ended:?}");
+    let server = place.start();
+    for (number, &acknowledged) in acknowledged.iter().enumerate() {
+        let url = server.url(&format!("/topics/t/{number}?reverse=true&limit=1000"));
+        let page = curl(&[&url]).expect(200).json();
+        let kept = page["messages"].as_array().expect("messages").len() as u64;
+        assert!(
+            kept >= acknowledged.min(1_000),
+            "topic {number}: {kept} of {acknowledged}"
+        );
+    }
+}
+
+#[test]
+fn a_drain_keeps_what_it_has_acknowledged() {
+    all_acknowledged_is_kept(|server| server.process.signal("TERM"));
+}
+
+/// The same of a node that is killed within its drain.
+#[test]
+fn so_does_a_kill_within_a_drain() {
+    all_acknowledged_is_kept(|server| {
+        server.process.signal("TERM");
+        Metrics::of(&server.operators).wait_for("crore_draining", |draining| draining == 1);
+        server.process.signal("KILL");
+    });
+}
+
+/// Who reads nothing holds the drain up for its window, and no longer.
+#[test]
+fn a_client_that_does_not_read() {
+    let server = Server::with_configuration("[node]\ndrain_window = \"2s\"\n");
+    let mut deaf = Raw::web_socket(&server.clients, "/crore", "crore.v1");
+    deaf.send_frame(2, &[0x01, 0x00, 1, 0]);
+    deaf.send_frame(2, &[0x02, 0x00, 1, 1, 0, 4, b'n', b'e', b'w', b's', 0]);
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_subscriptions", |count| count == 1);
+    let payload = "x".repeat(512 << 10);
+    for _ in 0..16 {
+        publish(&server.url("/topics/news"), &payload);
+    }
+    let began = Instant::now();
+    let drain = drain_command(&server, &[]).end();
+    drain.assert_success();
+    assert!(began.elapsed() < Duration::from_secs(2) + STOP_WITHIN);
+    let last = drain.lines.last().expect("lines");
+    assert!(last.ends_with("1 connections were reset"), "{last}");
+    server.end().assert_success();
+}
+
+/// A disk that hangs holds the end up for the window and what threads may take; the exit code says that it was no good end.
+#[test]
+fn a_log_that_stalls() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&(on_disk(&place, "") + "[limits]\nlog_stall_timeout = \"1s\"\n"));
+    let words = [
+        "strace",
+        "-D",
+        "-f",
+        "--seccomp-bpf",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=fdatasync",
+        "-e",
+        "inject=fdatasync:delay_enter=10m:when=20+",
+    ];
+    let process = place.launch_by(&words);
+    let server = place.started(process);
+    let mut publisher = Raw::connect(&server.clients);
+    let request = "POST /topics/a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
+    // Each is synced by itself until the disk hangs.
+    (0..100).for_each(|_| publisher.send(request.as_bytes()));
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_disk_logs_unavailable", |count| count == 1);
+    let began = Instant::now();
+    server.process.signal("TERM");
+    let ended: Ended = server.end();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let elapsed = began.elapsed();
+    assert!(
+        elapsed < Duration::from_secs(2) + STOP_WITHIN * 2,
+        "{elapsed:?}"
+    );
+    let told = |line: &String| line.contains("has not ended in time");
+    assert!(ended.lines.iter().any(told), "{ended:?}");
+}
+
+/// What a service manager sees: ready, a reload with its moment, the end.
+#[test]
+fn a_service_manager_is_told() {
+    use std::os::unix::net::UnixDatagram;
+    let mut place = Place::new("127.0.0.1:0");
+    let path = place.path("notify");
+    let socket = UnixDatagram::bind(&path).expect("a free path");
+    socket
+        .set_read_timeout(Some(end_to_end::PATIENCE))
+        .expect("an open socket");
+    let received = || {
+        let mut bytes = [0; 1_024];
+        let length = socket.recv(&mut bytes).expect("a datagram");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let assignment = format!("NOTIFY_SOCKET={}", path.display());
+    let server = {
+        let process = place.launch_by(&["env", &assignment]);
+        place.started(process)
+    };
+    assert!(received().starts_with("READY=1\nSTATUS=serves"));
+    server.process.signal("HUP");
+    let reloading = received();
+    let moment = reloading
+        .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
+        .expect("the moment");
+    assert!(moment.parse::<u64>().is_ok_and(|moment| moment > 0));
+    assert!(received().starts_with("READY=1\n"));
+    // Also of one that changes nothing.
+    fs::write(place.path("crore.toml"), "[limits]\nnonsense = 1\n").expect("our folder");
+    server.process.signal("HUP");
+    assert!(received().starts_with("RELOADING=1\n"));
+    assert!(received().contains("faulty"));
+    server.process.signal("TERM");
+    let stopping = received();
+    assert!(
+        stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC="),
+        "{stopping}"
+    );
+    server.end().assert_success();
+}
+
+/// Sockets that a service manager has opened: what waits in their queue when the node ends is served by the next.
+#[test]
+fn inherited_sockets_outlive_a_node() {
+    const SCRIPT: &str = "import os, socket, sys\n\
+        names = sys.argv[1].split(':')\n\
+        for place, port in enumerate(sys.argv[2].split(':')):\n\
+        \x20   s = socket.socket()\n\
+        \x20   s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n\
+        \x20   s.bind(('127.0.0.1', int(port)))\n\
+        \x20   s.listen(64)\n\
+        \x20   os.dup2(s.fileno(), 3 + place)\n\
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(names)), LISTEN_FDNAMES=sys.argv[1])\n\
+        os.execvp(sys.argv[3], sys.argv[3:])\n";
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure("[node]\nio_threads = 2\ndrain_window = \"2s\"\n");
+    let launched = place.launch_by(&["python3", "-c", SCRIPT, "clients:operators", "0:0"]);
+    let server = place.started(launched);
+    for number in 0..20 {
+        publish(&server.url("/topics/news"), &number.to_string());
+    }
+    curl(&[&server.operators_url("/readyz")]).expect(200);
+    let accepted = Metrics::of(&server.operators).scrape();
+    assert!(accepted.number("crore_connections_accepted_total") >= 20);
+    server.process.signal("TERM");
+    server.end().assert_success();
+
+    let refused = place
+        .launch_by(&["python3", "-c", SCRIPT, "mqtt", "0"])
+        .end();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.lines.join("\n").contains("mqtt"), "{refused:?}");
+}
