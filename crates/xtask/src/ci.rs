@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::package;
 use crate::shell::Workspace;
 use crate::steps;
 use crate::tally::Tally;
@@ -75,6 +76,16 @@ const STEPS: &[Step] = &[
         "crash",
         "the binary is killed under load: nothing acknowledged is lost",
         steps::crash,
+    ),
+    step(
+        "units",
+        "systemd knows all of our units, and how open they are",
+        package::check_units,
+    ),
+    slow(
+        "package",
+        "the Debian package is built, installed, started, removed, purged (needs root)",
+        package::check,
     ),
     slow(
         "sweep",

@@ -11,6 +11,7 @@ mod budget;
 mod ci;
 mod fuzz;
 mod generate;
+mod package;
 mod python2;
 mod setup;
 mod shell;
@@ -32,6 +33,7 @@ usage: cargo xtask <command>
   budget --store            measure what a message costs, and make it the budget
   fuzz --minutes N [--jobs N] [--target NAME]
                             search for inputs that break a decoder, all targets for their share of the time
+  package                   build the Debian package
   setup                     install what the tests need (Debian packages, npm and Python packages)
 ";
 
@@ -70,6 +72,10 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
         ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),
         ["budget", "--store"] => budget::store(&workspace).map(|()| true),
         ["fuzz", options @ ..] => fuzz::run(&workspace, &fuzz::Options::parse(options)?),
+        ["package"] => {
+            println!("{}", package::build(&workspace)?.display());
+            Ok(true)
+        }
         ["setup"] => setup::everything(&workspace).map(|()| true),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("python3", "python3"),
     ("slowhttptest", "slowhttptest"),
     ("strace", "strace"),
+    ("systemd-analyze", "systemd"),
     ("testssl", "testssl.sh"),
     ("valgrind", "valgrind"),
 ];
@@ -54,12 +55,15 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
 
 /// `cargo-deny`, built from crates.io once; about two minutes on two cores.
 pub fn cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
-    let folder = workspace
-        .foreign()
-        .join(format!("cargo-deny-{CARGO_DENY_VERSION}"));
-    let program = folder.join("bin/cargo-deny");
+    cargo_tool(workspace, "cargo-deny", CARGO_DENY_VERSION)
+}
+
+/// A tool of cargo's in an exact version, built from crates.io once.
+pub fn cargo_tool(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
+    let folder = workspace.foreign().join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
     if !program.is_file() {
-        let version = format!("cargo-deny@{CARGO_DENY_VERSION}");
+        let version = format!("{name}@{version}");
         let folder_text = folder.to_string_lossy();
         let arguments = [
             "install",

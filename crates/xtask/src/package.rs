@@ -1,0 +1,180 @@
+//! What operators install: the units of systemd, and the Debian package.
+//!
+//! The units are checked without a running systemd: that every line of them is known, and how much of the system they leave open.
+//! The package is built by `cargo-deb`, installed on this machine, started by the command line of its unit as the user that it
+//! makes, removed and purged. That takes root, and leaves nothing behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::setup;
+use crate::shell::{self, Workspace};
+use crate::tally::Tally;
+
+/// Exact, so that the package is the same for the same sources.
+const CARGO_DEB_VERSION: &str = "3.8.0";
+/// The greatest exposure that `systemd-analyze security` may find, in tenths: 18 is what there is.
+const EXPOSURE_MAX: &str = "18";
+const UNITS: &[&str] = &["crore.service", "crore.socket", "crore-operators.socket"];
+const PROGRAM: &str = "/usr/bin/crore";
+const HOME: &str = "/var/lib/crore";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Checks the units.
+pub fn check_units(workspace: &Workspace) -> Result<Tally> {
+    let folder = workspace.target.join("units");
+    fs::create_dir_all(&folder)?;
+    for unit in UNITS {
+        let text = fs::read_to_string(workspace.root.join("deploy/systemd").join(unit))?;
+        // Its program need not be installed here.
+        fs::write(folder.join(unit), text.replace(PROGRAM, "/bin/true"))?;
+    }
+    let paths: Vec<PathBuf> = UNITS.iter().map(|unit| folder.join(unit)).collect();
+    let verified = Command::new("systemd-analyze")
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .args(&paths)
+        .output()
+        .context("systemd-analyze")?;
+    let said = String::from_utf8_lossy(&verified.stderr);
+    // Systems before 253 do not know it; the unit says what they then go by.
+    let faults: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.ends_with("Failed to parse service type, ignoring: notify-reload"))
+        .collect();
+    ensure!(faults.is_empty(), "the units: {}", faults.join("\n"));
+    let threshold = format!("--threshold={EXPOSURE_MAX}");
+    let mut security = workspace.command(&["systemd-analyze", "security", "--offline=true"]);
+    let said = shell::output(security.arg(threshold).arg(&paths[0]))?;
+    println!("{}", said.lines().last().unwrap_or_default().trim());
+    Ok(Tally::ONE_PASSED)
+}
+
+/// Builds the package; its path.
+pub fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let program = setup::cargo_tool(workspace, "cargo-deb", CARGO_DEB_VERSION)?;
+    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    let output = workspace.target.join("package/crore.deb");
+    fs::create_dir_all(workspace.target.join("package"))?;
+    let mut deb = workspace.command(&[&program.display().to_string()]);
+    deb.args(["-p", "crore", "--no-build", "--no-strip", "--output"]);
+    shell::run(deb.arg(&output))?;
+    Ok(output)
+}
+
+/// Installs the package, starts what is in it, and takes it away again.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    let package = build(workspace)?;
+    check_package(&package).map(|()| Tally::ONE_PASSED)
+}
+
+fn check_package(package: &Path) -> Result<()> {
+    let succeeds = |words: &[&str]| shell::succeeds(Command::new(words[0]).args(&words[1..]));
+    ensure!(
+        succeeds(&["test", "-w", "/etc/passwd"]),
+        "it takes root to install a package"
+    );
+    ensure!(
+        !Path::new(PROGRAM).exists(),
+        "{PROGRAM} is installed here already"
+    );
+    let had_user = succeeds(&["getent", "passwd", "crore"]);
+    let installed = Installed { had_user };
+    let apt = ["apt-get", "-q", "install", "-y", "--no-install-recommends"];
+    let mut install = Command::new(apt[0]);
+    install
+        .args(&apt[1..])
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    shell::run(install.arg(package))?;
+
+    for path in [
+        PROGRAM,
+        "/etc/crore/crore.toml",
+        "/usr/lib/systemd/system/crore.service",
+        "/usr/share/man/man1/crore.1.gz",
+        "/usr/share/bash-completion/completions/crore",
+        HOME,
+    ] {
+        ensure!(Path::new(path).exists(), "{path} is missing");
+    }
+    ensure!(succeeds(&["getent", "passwd", "crore"]), "no user crore");
+    let conffiles =
+        shell::output(Command::new("dpkg-query").args(["-W", "-f=${Conffiles}", "crore"]))?;
+    ensure!(conffiles.contains("/etc/crore/crore.toml"), "{conffiles}");
+
+    let mut node = start_by_unit()?;
+    let ready = wait_until(|| succeeds(&[PROGRAM, "health"]));
+    let drained = ready && succeeds(&[PROGRAM, "drain", "--window", "1s"]);
+    if !drained {
+        node.kill()?;
+    }
+    let status = node.wait()?;
+    ensure!(ready, "the installed node did not get ready");
+    ensure!(drained && status.success(), "it did not drain: {status}");
+
+    shell::run(Command::new("dpkg").args(["--remove", "crore"]))?;
+    ensure!(!Path::new(PROGRAM).exists(), "removed, and still there");
+    ensure!(
+        Path::new("/etc/crore/crore.toml").exists(),
+        "removing took the configuration"
+    );
+    ensure!(Path::new(HOME).exists(), "removing took the data");
+    shell::run(Command::new("dpkg").args(["--purge", "crore"]))?;
+    for path in ["/etc/crore", HOME] {
+        ensure!(
+            !Path::new(path).exists(),
+            "purged, and {path} is still there"
+        );
+    }
+    drop(installed);
+    Ok(())
+}
+
+/// Starts the command line of the installed unit, with its user and its environment.
+fn start_by_unit() -> Result<Child> {
+    let unit = fs::read_to_string("/usr/lib/systemd/system/crore.service")?;
+    let values = |key: &str| -> Vec<String> {
+        let lines = unit.lines().filter_map(|line| line.strip_prefix(key));
+        lines.map(str::to_owned).collect()
+    };
+    let (starts, environment) = (values("ExecStart="), values("Environment="));
+    let [start] = &starts[..] else {
+        bail!("the unit has {} command lines", starts.len());
+    };
+    let mut command = Command::new("runuser");
+    command.args(["-u", "crore", "--", "env"]).args(environment);
+    command.args(start.split(' ')).current_dir(HOME);
+    let child = command.stdin(Stdio::null()).spawn();
+    child.context("the unit's command line")
+}
+
+fn wait_until(is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    false
+}
+
+/// Takes away whatever is left.
+struct Installed {
+    had_user: bool,
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let quietly = |words: &[&str]| {
+            let _ = shell::succeeds(Command::new(words[0]).args(&words[1..]));
+        };
+        quietly(&["dpkg", "--purge", "crore"]);
+        if !self.had_user {
+            quietly(&["deluser", "--quiet", "crore"]);
+        }
+    }
+}
