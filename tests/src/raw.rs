@@ -117,6 +117,19 @@ impl Raw {
         (status.expect("a status"), body)
     }
 
+    /// The same where the server may have closed instead: then nothing.
+    pub fn answer_or_end(&mut self) -> Option<(u16, String)> {
+        let deadline = Instant::now() + PATIENCE;
+        let end = b"\r\n\r\n";
+        while !self.received.windows(end.len()).any(|bytes| bytes == end) {
+            if !self.read(deadline) {
+                assert!(Instant::now() < deadline, "neither an answer nor the end");
+                return None;
+            }
+        }
+        Some(self.read_answer())
+    }
+
     /// Reads a server's frame: opcode and payload.
     pub fn read_frame(&mut self) -> (u8, Vec<u8>) {
         let head = self.take(2);

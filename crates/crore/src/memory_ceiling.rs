@@ -1,5 +1,5 @@
-//! Keeps the process below its memory ceiling: looks ten times a second at what counts, tells the I/O threads how short memory
-//! is, and says so in the log.
+//! Keeps the process below its memory ceiling: looks ten times a second at what counts, and more often where the ceiling is
+//! near, tells the I/O threads how short memory is, and says so in the log.
 //!
 //! A thread of its own, so that it looks also when I/O threads are busy; it never waits for them. Invariants: a level that is
 //! entered is left only some way below where it was entered, and not within a second, so that it does not flicker; what is
@@ -19,6 +19,11 @@ use std::time::{Duration, Instant};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same from three quarters of the ceiling on.
+const LOOK_NEAR_EVERY: Duration = Duration::from_millis(10);
+/// And where memory grows so fast that the ceiling would be reached before: on loopback half a gigabyte comes in a second,
+/// and in a small cgroup the kernel's killer stands a few megabytes above the ceiling.
+const LOOK_FAST_EVERY: Duration = Duration::from_millis(3);
 /// Parts of the ceiling, in hundredths, from which on there is this pressure.
 const ENTERED_AT: [(Pressure, u64); 3] = [
     (Pressure::Publications, 100),
@@ -56,11 +61,17 @@ pub fn watch(ceiling: Option<u64>, pressure: &Arc<SharedPressure>, log: Log) -> 
 fn look_on(source: &Source, shared: &Weak<SharedPressure>, log: &Log) {
     let mut course = Course::default();
     let mut trimmed_at: Option<Instant> = None;
+    let mut last: Option<(u64, Instant)> = None;
     while let Some(shared) = shared.upgrade() {
         let now = Instant::now();
+        let mut pause = LOOK_EVERY;
         if let Some(used) = source.used_bytes() {
+            let ceiling = source.ceiling_bytes();
+            let since = last.map(|(before, at)| (used.saturating_sub(before), now - at));
+            pause = pause_before(used, ceiling, since);
+            last = Some((used, now));
             let before = course.pressure;
-            course.look(used, source.ceiling_bytes(), now);
+            course.look(used, ceiling, now);
             shared.set(course.pressure, used);
             if course.pressure != before {
                 tell(log, before, course.pressure, used, source);
@@ -73,8 +84,23 @@ fn look_on(source: &Source, shared: &Weak<SharedPressure>, log: &Log) {
             trimmed_at = Some(now);
         }
         drop(shared);
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(pause);
     }
+}
+
+/// When to look again: a quarter of the way to the ceiling, if memory goes on growing as it has since the last look.
+fn pause_before(used: u64, ceiling: u64, grown: Option<(u64, Duration)>) -> Duration {
+    let longest = match used >= ceiling / 4 * 3 {
+        true => LOOK_NEAR_EVERY,
+        false => LOOK_EVERY,
+    };
+    let Some((grown, span)) = grown.filter(|(grown, _)| *grown > 0) else {
+        return longest;
+    };
+    let left = u128::from(ceiling.saturating_sub(used));
+    let until_ns = left * span.as_nanos() / u128::from(grown);
+    let quarter = Duration::from_nanos(u64::try_from(until_ns / 4).unwrap_or(u64::MAX));
+    quarter.clamp(LOOK_FAST_EVERY, longest)
 }
 
 /// How short memory is.
@@ -143,6 +169,22 @@ fn tell(log: &Log, before: Pressure, after: Pressure, used: u64, source: &Source
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_looks_before_the_ceiling_is_reached() {
+        let ms = Duration::from_millis;
+        let pause = |used, grown: u64| pause_before(used, 1_000, Some((grown, ms(100))));
+        assert_eq!(pause_before(0, 1_000, None), ms(100));
+        assert_eq!(pause_before(750, 1_000, None), ms(10));
+        assert_eq!(pause(0, 0), ms(100));
+        // 5 in a millisecond, and 500 are left: 100 ms to the ceiling.
+        assert_eq!(pause(500, 500), ms(25));
+        assert_eq!(pause(100, 100), ms(100));
+        assert_eq!(pause(900, 1), ms(10));
+        assert_eq!(pause(900, 900), ms(3));
+        assert_eq!(pause(2_000, 900), ms(3));
+        assert_eq!(pause_before(1_000, 1_000, Some((5, Duration::ZERO))), ms(3));
+    }
 
     #[test]
     fn it_rises_at_once_and_falls_with_hesitation() {

@@ -124,6 +124,11 @@ const STEPS: &[Step] = &[
         steps::privileges,
     ),
     slow(
+        "memory-group",
+        "a node in a memory cgroup sheds in order and is not killed (needs root)",
+        steps::memory_group,
+    ),
+    slow(
         "tcp-memory",
         "the machine's memory for TCP is used up, for all on it (needs root)",
         steps::tcp_memory,

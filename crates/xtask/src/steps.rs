@@ -263,6 +263,10 @@ pub fn privileges(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "privileges", &[])
 }
 
+pub fn memory_group(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "memory_group", &[])
+}
+
 pub fn tcp_memory(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "tcp_memory", &[])
 }
