@@ -63,6 +63,8 @@ fn a_sync_that_hangs() {
             append g0 a 3<2 four
         waiting
             staged 1 disk 0 pages 0 unavailable 0 uncached 0
+        counted
+            lagged 0 stream-gaps 0 stalled 1 evicted 0 in 0 forgotten 0 histories 1
         ",
     );
 }

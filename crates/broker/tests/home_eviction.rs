@@ -107,6 +107,8 @@ fn bytes_evict_the_oldest_segment() {
             e0 history head 7 gap 0..2 Evicted []
         pub h x*2000 ack
             e0 published LogFull
+        counted
+            lagged 0 stream-gaps 0 stalled 0 evicted 2 in 1 forgotten 2 histories 1
         ",
     );
 }

@@ -78,8 +78,6 @@ pub struct Report {
     pub edge: EdgeStatistics,
     /// Of its home role, if it has one.
     pub home: HomeStatistics,
-    /// Turns of over 10 milliseconds of work.
-    pub long_turns: u64,
     /// How long turns, mailboxes and messages took.
     pub timings: Timings,
     /// Bytes of memory by component.

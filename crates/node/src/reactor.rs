@@ -33,8 +33,6 @@ mod reporting;
 const RECEIVE_BYTES: usize = 128 << 10;
 /// Reads of one turn; what is still readable goes on in the next.
 const READS_MAX: usize = 512;
-/// A turn of more work than this counts as long, in microseconds.
-const LONG_TURN_US: u64 = 10_000;
 
 /// Where a reactor's time comes from.
 pub trait Clock {
@@ -87,7 +85,6 @@ pub struct Reactor<N, M, C> {
     buffer_filled: usize,
     pump_again: bool,
     stopping: bool,
-    long_turns: u64,
     watch: Watch,
     now: Now,
 }
@@ -164,7 +161,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             buffer_filled: 0,
             pump_again: false,
             stopping: false,
-            long_turns: 0,
             watch: Watch::new(),
             now,
         }
@@ -227,8 +223,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home.finish_turn(&mut self.home_out);
         }
         self.exchange();
-        let took_us = self.watch.end(self.clock.monotonic_us());
-        self.long_turns += u64::from(took_us >= LONG_TURN_US);
+        self.watch.end(self.clock.monotonic_us());
         Ok(if self.stopping {
             Turn::Stop
         } else {

@@ -162,8 +162,6 @@ pub struct NodeStatistics {
     pub tls: tls::Statistics,
     /// Of who was let in and who was not.
     pub door: DoorStatistics,
-    /// Turns of over ten milliseconds.
-    pub long_turns: u64,
     /// How long turns, mailboxes and messages took.
     pub timings: Timings,
     /// I/O threads.
@@ -483,7 +481,6 @@ impl Node {
                 Some(report) => {
                     total.edge += report.edge;
                     total.home += report.home;
-                    total.long_turns += report.long_turns;
                     total.timings += report.timings;
                     total.memory += report.memory;
                 }

@@ -9,6 +9,8 @@
 
 use stdx::histogram::Histogram;
 
+/// A turn of more work than this counts as long.
+const LONG_TURN_US: u64 = 10_000;
 /// Of what is not measured.
 pub const UNTIMED: u64 = u64::MAX;
 
@@ -26,6 +28,8 @@ pub struct Stamps {
 pub struct Timings {
     /// Work of a turn, from the return of the poll to its end.
     pub turns: Histogram,
+    /// Turns of over ten milliseconds.
+    pub long_turns: u64,
     /// From the sending of a batch to the turn that takes it.
     pub mailboxes: Histogram,
     /// From the turn that read a publication to the end of the turn that wrote it to a subscriber; each delivery counts.
@@ -35,6 +39,7 @@ pub struct Timings {
 impl std::ops::AddAssign for Timings {
     fn add_assign(&mut self, other: Timings) {
         self.turns += other.turns;
+        self.long_turns += other.long_turns;
         self.mailboxes += other.mailboxes;
         self.deliveries += other.deliveries;
     }
@@ -99,15 +104,15 @@ impl Watch {
         }
     }
 
-    /// All is written. How long the turn took, in microseconds.
-    pub fn end(&mut self, now_us: u64) -> u64 {
+    /// All is written.
+    pub fn end(&mut self, now_us: u64) {
         for (since_us, count) in self.delivered.drain(..) {
             let took_us = now_us.saturating_sub(since_us);
             self.timings.deliveries.record_many(took_us, count);
         }
         let took_us = now_us.saturating_sub(self.began_us);
         self.timings.turns.record(took_us);
-        took_us
+        self.timings.long_turns += u64::from(took_us >= LONG_TURN_US);
     }
 
     pub fn timings(&self) -> Timings {
@@ -133,7 +138,7 @@ mod tests {
         watch.delivered(UNTIMED, 5);
         watch.delivered(1_000, 0);
         watch.delivered(990, 1);
-        assert_eq!(watch.end(1_010), 10);
+        watch.end(1_010);
         let deliveries = watch.timings().deliveries;
         assert_eq!(deliveries.count(), 8);
         assert_eq!(deliveries.sum_us(), 7 * 110 + 20);
@@ -156,6 +161,17 @@ mod tests {
         assert_eq!(watch.since_us(), 3_000);
         watch.posted();
         assert_eq!(watch.since_us(), UNTIMED);
+    }
+
+    #[test]
+    fn long_turns() {
+        let mut watch = Watch::new();
+        for (began_us, ended_us) in [(0, 9_999), (20_000, 30_000), (40_000, 70_000)] {
+            watch.begin(began_us);
+            watch.end(ended_us);
+        }
+        assert_eq!(watch.timings().long_turns, 2);
+        assert_eq!(watch.timings().turns.sum_us(), 9_999 + 10_000 + 30_000);
     }
 
     /// What was sent after the turn had begun has not waited.

@@ -49,6 +49,17 @@ impl World {
 
     /// A home publishes to the partition with its number.
     fn publish(&mut self, home: u16, generation: u32, topic: &str, payload: &[u8]) {
+        self.publish_since(home, generation, topic, payload, UNTIMED);
+    }
+
+    fn publish_since(
+        &mut self,
+        home: u16,
+        generation: u32,
+        topic: &str,
+        payload: &[u8],
+        since_us: u64,
+    ) {
         let head = &mut self.heads[usize::from(home)];
         let record = NewRecord {
             prev: *head,
@@ -65,7 +76,7 @@ impl World {
             topic: Slice::copy_of(topic.as_bytes()),
             record: Slice::copy_of(&bytes),
         };
-        self.worker.take(home, UNTIMED, vec![append]);
+        self.worker.take(home, since_us, vec![append]);
     }
 
     fn turn(&mut self) -> Vec<String> {
@@ -199,6 +210,11 @@ fn a_failed_batch_refuses_its_generation() {
     );
     world.worker.take(0, UNTIMED, vec![page(1, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 2 records"], "one and six");
+    let counted = world.worker.statistics();
+    assert_eq!((counted.batches, counted.batches_failed), (2, 1));
+    assert_eq!((counted.batch_records, counted.records_refused), (3, 3));
+    // One that failed took its time, too.
+    assert_eq!(counted.syncs.count(), 3);
 }
 
 #[test]
@@ -266,6 +282,36 @@ fn what_is_dropped_is_told_to_those_concerned() {
     assert!(floor > 40, "{floor}");
     let told = format!("(10, {floor})");
     assert!(floors.iter().any(|text| text.contains(&told)), "{floors:?}");
+    assert!(world.worker.statistics().segments_dropped > 5);
+}
+
+/// By the earliest of what a batch made durable; the next turn begins anew.
+#[test]
+fn publications_are_on_their_way_until_they_are_durable() {
+    let mut world = World::new();
+    world.worker.take(1, 5, vec![page(1, 0, "a")]);
+    world.turn();
+    assert_eq!(
+        world.worker.committed_since_us(),
+        UNTIMED,
+        "a read is no publication"
+    );
+    for since_us in [9, 7, 8] {
+        world.publish_since(0, 0, "a", b"x", since_us);
+    }
+    world.turn();
+    assert_eq!(world.worker.committed_since_us(), 7);
+    world.turn();
+    assert_eq!(world.worker.committed_since_us(), UNTIMED);
+}
+
+/// What a start has found is in the counters from then on.
+#[test]
+fn a_start_that_found_damage() {
+    let mut world = World::new();
+    world.worker.note_start(70, 2);
+    let counted = world.worker.statistics();
+    assert_eq!((counted.torn_bytes, counted.damages), (70, 2));
 }
 
 /// An error of the system says nothing about what lies on the disk: that read is refused, to be asked again. Bytes that are

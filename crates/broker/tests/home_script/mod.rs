@@ -296,6 +296,14 @@ impl World {
                 self.home.set_log_available(0, false);
                 None
             }
+            ["counted"] => {
+                let s = self.home.statistics();
+                let (records, segments) = (s.evicted_records, s.evicted_segments);
+                Some(format!(
+                    "lagged {} stream-gaps {} stalled {} evicted {records} in {segments} forgotten {} histories {}",
+                    s.lagged, s.stream_gaps, s.logs_stalled, s.forgotten, s.histories_read
+                ))
+            }
             ["waiting"] => {
                 let s = self.home.statistics();
                 let (staged, disk, pages) = (s.staged, s.disk_reads_waiting, s.pages_waiting);

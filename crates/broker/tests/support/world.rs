@@ -357,7 +357,18 @@ impl<'a> World<'a> {
                 "published" => homes.published,
                 "duplicates" => homes.duplicates,
                 "out-of-order" => homes.refused.out_of_order,
-                _ => panic!("no such counter: {name}"),
+                "subscriptions-refused" => sum.subscriptions_refused,
+                "replayed" => sum.replayed,
+                "recovered" => sum.recoveries.complete,
+                "recovered-gap" => sum.recoveries.gap,
+                "recovered-refused" => sum.recoveries.refused,
+                "handshakes" => sum.handshakes.count(),
+                "handshakes-ms" => sum.handshakes.sum_us() / 1_000,
+                "long-polls" => sum.long_polls,
+                "closed" => sum.closed,
+                "ends" => sum.ends.iter().map(|(_, _, count)| count).sum(),
+                "forbidden-publish" => sum.forbidden.publish,
+                _ => count_of(&sum, name),
             };
             format!("{name} {value}")
         });
@@ -654,4 +665,23 @@ impl<'a> World<'a> {
             }
         });
     }
+}
+
+/// `by-node/3004`, `by-client/1000`: connections that ended so; `error/not_found`: how often that was told.
+fn count_of(sum: &EdgeStatistics, name: &str) -> u64 {
+    let found = match name.split_once('/') {
+        Some(("error", code)) => sum
+            .errors
+            .iter()
+            .find(|(known, _)| known.name() == code)
+            .map(|(_, count)| count),
+        Some((side, code)) => {
+            let side = side.strip_prefix("by-");
+            let mut ends = sum.ends.iter();
+            let end = ends.find(|(by, known, _)| Some(*by) == side && known == code);
+            end.map(|(_, _, count)| count)
+        }
+        None => None,
+    };
+    found.unwrap_or_else(|| panic!("no such counter: {name}"))
 }

@@ -32,7 +32,7 @@ pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
     families.counter(
         "crore_turns_long_total",
         "Turns of over ten milliseconds.",
-        statistics.long_turns,
+        statistics.timings.long_turns,
     );
 }
 

@@ -14,7 +14,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         Report {
             edge: self.edge.statistics(),
             home: self.home.as_ref().map(Home::statistics).unwrap_or_default(),
-            long_turns: self.long_turns,
             timings: self.watch.timings(),
             memory: self.memory_components(),
         }
