@@ -56,6 +56,8 @@ pub enum Command {
     Health(health::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
+    /// Describe every metric of a node, as Markdown.
+    Metrics,
     /// Print the version, the commit and the compiler.
     Version,
     /// Print a completion script for a shell.

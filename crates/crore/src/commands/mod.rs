@@ -12,6 +12,7 @@ pub mod history;
 pub mod log;
 mod man;
 mod messages;
+mod metrics;
 pub mod publish;
 pub mod serve;
 pub mod subscribe;
@@ -43,6 +44,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Drain(arguments) => drain::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Metrics => metrics::run(),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Man => man::run(),

@@ -15,6 +15,7 @@ use crate::draining::{self, Draining};
 use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
+use crate::metrics::push::{self, Push, PushCounters};
 use crate::reload::Reloader;
 use crate::signals::Signal;
 use crate::sockets::{self, Sockets};
@@ -102,6 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         serving.operated(&configuration, &reloader, sender),
     )
     .context("the operators' port cannot be served")?;
+    serving.push_metrics(&configuration, &reloader, log)?;
     serving.watch_memory(&configuration, log)?;
     let limits = log.to(Target::Limits);
     shortages::watch(Arc::clone(&serving.node), limits)
@@ -168,6 +170,8 @@ struct Serving {
     notices: Vec<(Target, Level, String)>,
     /// Who judges tokens and API keys, if anybody.
     entitled: Option<Entitled>,
+    /// What becomes of metrics that are pushed.
+    pushes: Arc<PushCounters>,
     /// Origins of the operators' pages.
     own_origins: Vec<String>,
 }
@@ -225,6 +229,7 @@ impl Serving {
         let node_name = configuration.text("node.name").to_owned();
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
         let draining = Arc::clone(&self.draining);
+        let pushes = Arc::clone(&self.pushes);
         let judge = self
             .entitled
             .as_ref()
@@ -240,6 +245,7 @@ impl Serving {
                 judge: judge.unwrap_or_default(),
                 reloads: reloader.counts(),
                 log: reloader.log.counts(),
+                pushes: pushes.counts(),
             })
         })
     }
@@ -258,6 +264,34 @@ impl Serving {
             }),
             progress: Arc::new(move || tells.tell(&node)),
         }
+    }
+
+    /// Pushes the metrics to where the configuration says, if it does.
+    fn push_metrics(
+        &self,
+        configuration: &Configuration,
+        reloader: &Arc<Reloader>,
+        log: Log,
+    ) -> Result<(), Ending> {
+        if configuration.given("metrics.push_to").is_none() {
+            return Ok(());
+        }
+        let number = |key| configuration.number(key).unwrap_or(u64::MAX);
+        let bytes_max = number("metrics.push_file_bytes_max");
+        let Some(target) = push::Target::parse(configuration.text("metrics.push_to"), bytes_max)
+        else {
+            return Ok(()); // the configuration was checked
+        };
+        let pushed = Push {
+            target,
+            interval: Duration::from_millis(number("metrics.push_interval")),
+            node_name: configuration.text("node.name").to_owned(),
+            gather: self.gather(configuration, reloader),
+            counters: Arc::clone(&self.pushes),
+            log: log.to(Target::Operators),
+        };
+        push::spawn(pushed).context("no thread to push metrics")?;
+        Ok(())
     }
 
     fn operated(
@@ -335,6 +369,7 @@ fn start(
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
         draining: Arc::default(),
+        pushes: Arc::default(),
         own_origins,
     })
 }

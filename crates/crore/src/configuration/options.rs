@@ -5,6 +5,7 @@
 
 pub mod entitlement;
 mod limits;
+mod metrics;
 mod tables;
 
 pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
@@ -12,6 +13,7 @@ pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
 use super::value::{Kind, Value};
 use entitlement::ENTITLEMENT_OPTIONS;
 use limits::LIMIT_OPTIONS;
+use metrics::METRICS_OPTIONS;
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +95,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
     (
         "logging",
         "What the node says about itself on standard output. Never payloads.",
+    ),
+    (
+        "metrics",
+        "Metrics that the node pushes. Prometheus scrapes them at /metrics of the operators' port, whatever stands here.",
     ),
     (
         "http",
@@ -197,10 +203,17 @@ const MANY: u64 = u32::MAX as u64 - 1;
 
 /// Options that stand once.
 pub const OPTIONS: &[OptionSpec] = &joined::<
-    { NODE_OPTIONS.len() + LIMIT_OPTIONS.len() + ENTITLEMENT_OPTIONS.len() },
->([NODE_OPTIONS, LIMIT_OPTIONS, ENTITLEMENT_OPTIONS]);
+    {
+        NODE_OPTIONS.len() + METRICS_OPTIONS.len() + LIMIT_OPTIONS.len() + ENTITLEMENT_OPTIONS.len()
+    },
+>([
+    NODE_OPTIONS,
+    METRICS_OPTIONS,
+    LIMIT_OPTIONS,
+    ENTITLEMENT_OPTIONS,
+]);
 
-const fn joined<const N: usize>(parts: [&[OptionSpec]; 3]) -> [OptionSpec; N] {
+const fn joined<const N: usize>(parts: [&[OptionSpec]; 4]) -> [OptionSpec; N] {
     let mut all = [parts[0][0]; N];
     let (mut at, mut part, mut place) = (0, 0, 0);
     while at < N {

@@ -5,6 +5,7 @@ pub mod entitlement;
 use super::Configuration;
 use super::assemble_logging;
 use super::fault::{Fault, Origin};
+use crate::metrics::push::{Target, target};
 use std::collections::HashMap;
 
 /// What a frame or record may need beside its payload: topic, content type, tags, numbers.
@@ -65,6 +66,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_listeners(configuration, faults);
     check_tls(configuration, faults);
     check_proxies(configuration, faults);
+    check_metrics(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
     entitlement::check(configuration, faults);
@@ -98,6 +100,19 @@ fn check_user(configuration: &Configuration, faults: &mut Vec<Fault>) {
             key: "node.group".into(),
             problem: "a group without node.user".into(),
             expected: "node.user too".into(),
+        });
+    }
+}
+
+fn check_metrics(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    if let Some((_, origin)) = configuration.given("metrics.push_to")
+        && Target::parse(configuration.text("metrics.push_to"), 0).is_none()
+    {
+        faults.push(Fault {
+            origin: origin.clone(),
+            key: "metrics.push_to".into(),
+            problem: "it is no place to push to".into(),
+            expected: target::EXPECTED.into(),
         });
     }
 }

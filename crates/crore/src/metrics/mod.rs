@@ -1,6 +1,7 @@
 //! The node's metrics: what the shards have counted, folded, and what the process uses. Never a label for a topic or a client.
 //!
-//! One list of families ([`collect`]), written for whoever asks: [`text`] for Prometheus. Two counters stand where a gauge would
+//! One list of families ([`collect`]), written for whoever asks: [`text`] for Prometheus, and `line_protocol`
+//! for those that are pushed ([`push`]). Two counters stand where a gauge would
 //! race: connections are `accepted` and `closed`, and also the gauge, which is their difference at one moment.
 
 mod connections;
@@ -11,9 +12,12 @@ mod exposition;
 mod families;
 mod latency;
 mod limits;
+mod line_protocol;
 mod log;
 mod messages;
 mod process;
+pub mod push;
+pub mod reference;
 mod tls;
 mod topics;
 
@@ -26,6 +30,7 @@ use crate::reload::Counts;
 use ::entitlement::Statistics as OfJudge;
 use families::Families;
 use node::NodeStatistics;
+use push::PushCounts;
 use std::sync::Arc;
 
 /// What the metrics are made of.
@@ -41,6 +46,8 @@ pub struct Sources<'a> {
     pub reloads: Counts,
     /// Lines of the log.
     pub log: logging::Counts,
+    /// What was pushed.
+    pub pushes: PushCounts,
 }
 
 /// Asks for all families, from any thread.
@@ -76,6 +83,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     process::write_process(&mut families);
     write_reloads(&mut families, sources.reloads);
     log::write(&mut families, &sources.log);
+    write_pushes(&mut families, sources.pushes);
     families.finish()
 }
 
@@ -90,6 +98,15 @@ fn write_reloads(families: &mut Families, counts: Counts) {
         "crore_configuration_changes_waiting",
         "Changes of the configuration that the last reload has found and that wait for a restart.",
         counts.waiting,
+    );
+}
+
+fn write_pushes(families: &mut Families, counts: PushCounts) {
+    families.counters(
+        "crore_metrics_pushes_total",
+        "Pushes of the metrics to where metrics.push_to says, by what became of them.",
+        "result",
+        &[("sent", counts.sent), ("failed", counts.failed)],
     );
 }
 

@@ -1,0 +1,201 @@
+//! Where metrics are pushed: how it is written in the configuration, and how lines get there.
+//!
+//! HTTP without TLS: it is for an agent on the same machine or in the same network, which speaks TLS and has credentials of its own.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A datagram that no network between here and there has to cut.
+const DATAGRAM_BYTES_MAX: usize = 1_400;
+/// For connecting, sending and the answer together.
+const HTTP_PATIENCE: Duration = Duration::from_secs(5);
+/// The head of an answer; more is not read.
+const ANSWER_BYTES_MAX: usize = 4 << 10;
+
+/// What the configuration may say here.
+pub const EXPECTED: &str = "file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH, such as http://127.0.0.1:8086/write?db=crore";
+
+/// Where to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Appended to a file. One that would grow beyond the bound is renamed, with `.1` behind its name, in place of the one before.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its bound.
+        bytes_max: u64,
+    },
+    /// Datagrams to this `HOST:PORT`.
+    Udp(String),
+    /// `POST`, for each push one connection.
+    Http {
+        /// `HOST:PORT`.
+        authority: String,
+        /// Path and query.
+        path: String,
+    },
+}
+
+impl Target {
+    /// Reads one. Files are bounded by so many bytes.
+    pub fn parse(text: &str, file_bytes_max: u64) -> Option<Target> {
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if let Some(path) = text.strip_prefix("file:") {
+            return (!path.is_empty()).then(|| Target::File {
+                path: path.into(),
+                bytes_max: file_bytes_max,
+            });
+        }
+        if let Some(address) = text.strip_prefix("udp:") {
+            return (is_plain(address) && has_port(address))
+                .then(|| Target::Udp(address.to_owned()));
+        }
+        let rest = text.strip_prefix("http://")?;
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if !is_plain(rest) || authority.contains('@') || path.contains('#') {
+            return None;
+        }
+        let has_name = !authority.is_empty() && !authority.starts_with(':');
+        let authority = match has_port(authority) {
+            true => authority.to_owned(),
+            false if has_name && !authority.ends_with(':') => format!("{authority}:80"),
+            false => return None,
+        };
+        let path = match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("/{path}"),
+        };
+        Some(Target::Http { authority, path })
+    }
+
+    /// Sends lines there.
+    ///
+    /// # Errors
+    /// They were not taken, or not in time; some of them may have been.
+    pub fn send(&self, lines: &[String]) -> io::Result<()> {
+        match self {
+            Target::File { path, bytes_max } => append(path, *bytes_max, &lines.concat()),
+            Target::Udp(address) => send_datagrams(address, lines),
+            Target::Http { authority, path } => post(authority, path, &lines.concat()),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    /// Without a query, in which some have credentials.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::File { path, .. } => write!(formatter, "file:{}", path.display()),
+            Target::Udp(address) => write!(formatter, "udp:{address}"),
+            Target::Http { authority, path } => {
+                let path = path.split('?').next().unwrap_or_default();
+                write!(formatter, "http://{authority}{path}")
+            }
+        }
+    }
+}
+
+/// Whether this is a host with a port.
+fn has_port(address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else {
+        return false;
+    };
+    // The colons of an IPv6 address stand in brackets.
+    let is_host = match host.strip_prefix('[') {
+        Some(rest) => rest
+            .strip_suffix(']')
+            .is_some_and(|host| host.parse::<Ipv6Addr>().is_ok()),
+        None => !host.is_empty() && !host.contains(':'),
+    };
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+fn append(path: &PathBuf, bytes_max: u64, text: &str) -> io::Result<()> {
+    let length = match fs::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    if length > 0 && length + text.len() as u64 > bytes_max {
+        let mut older = path.clone().into_os_string();
+        older.push(".1");
+        fs::rename(path, older)?;
+    }
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// As many lines in a datagram as fit; a longer one goes alone.
+fn send_datagrams(address: &str, lines: &[String]) -> io::Result<()> {
+    let to = resolve(address)?;
+    let from: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(from)?;
+    socket.connect(to)?;
+    let mut datagram = String::new();
+    for line in lines {
+        if !datagram.is_empty() && datagram.len() + line.len() > DATAGRAM_BYTES_MAX {
+            socket.send(datagram.as_bytes())?;
+            datagram.clear();
+        }
+        datagram.push_str(line);
+    }
+    socket.send(datagram.as_bytes())?;
+    Ok(())
+}
+
+fn post(authority: &str, path: &str, text: &str) -> io::Result<()> {
+    let deadline = Instant::now() + HTTP_PATIENCE;
+    let left = || {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok::<Duration, io::Error>(left),
+        }
+    };
+    let mut stream = TcpStream::connect_timeout(&resolve(authority)?, left()?)?;
+    stream.set_write_timeout(Some(left()?))?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: text/plain; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(text.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut part = [0; 512];
+    while answer.len() < ANSWER_BYTES_MAX && !answer.contains(&b'\n') {
+        stream.set_read_timeout(Some(left()?))?;
+        match stream.read(&mut part)? {
+            0 => break,
+            bytes => answer.extend_from_slice(&part[..bytes]),
+        }
+    }
+    match status_of(&answer) {
+        Some(200..=299) => Ok(()),
+        Some(status) => Err(io::Error::other(format!("the server answers {status}"))),
+        None => Err(io::Error::other("the server's answer is no HTTP")),
+    }
+}
+
+fn status_of(answer: &[u8]) -> Option<u16> {
+    let line = answer.split(|&byte| byte == b'\n').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+    words.next().filter(|word| word.starts_with("HTTP/1."))?;
+    words.next()?.parse().ok()
+}
+
+/// The first of the host's addresses.
+fn resolve(address: &str) -> io::Result<SocketAddr> {
+    let mut addresses = address.to_socket_addrs()?;
+    addresses
+        .next()
+        .ok_or_else(|| io::Error::other("the name has no address"))
+}
