@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod native;
 pub mod network;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
 pub mod raw;
 pub mod served;

@@ -74,6 +74,18 @@ impl Metrics<'_> {
 }
 
 impl Scrape {
+    /// The text itself.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// A metric that may have a fraction, or not be there.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        let mut lines = self.0.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        value.parse().ok()
+    }
+
     /// The number of a metric, given with its labels as they are written.
     pub fn number(&self, name: &str) -> u64 {
         self.0

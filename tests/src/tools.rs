@@ -37,6 +37,11 @@ pub fn promtool() -> Command {
     Command::new(existing(foreign("promtool/usr/bin/promtool"), SETUP))
 }
 
+/// The server itself.
+pub fn prometheus() -> Command {
+    Command::new(existing(foreign("promtool/usr/bin/prometheus"), SETUP))
+}
+
 /// schemathesis, which makes requests from an OpenAPI document.
 pub fn schemathesis() -> Command {
     Command::new(existing(foreign("schemathesis/bin/schemathesis"), SETUP))

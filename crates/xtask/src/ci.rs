@@ -73,6 +73,11 @@ const STEPS: &[Step] = &[
         steps::openapi,
     ),
     step(
+        "dashboards",
+        "a real Prometheus scrapes a node: every panel has data, every alert its tests",
+        steps::dashboards,
+    ),
+    step(
         "crash",
         "the binary is killed under load: nothing acknowledged is lost",
         steps::crash,

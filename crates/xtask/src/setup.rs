@@ -1,7 +1,7 @@
 //! Installs what the tests need on a Debian 12 machine; what is there already is left alone.
 //!
 //! Compiler parts come from rustup, system packages from apt (as root or through sudo), packages of npm and
-//! PyPI from committed lists of exact versions into the target folder. `promtool` and Python 2.7 are taken
+//! PyPI from committed lists of exact versions into the target folder. Prometheus with its `promtool` and Python 2.7 are taken
 //! out of their Debian packages into the target folder: installing those would start a Prometheus server,
 //! or is not possible at all.
 
@@ -172,7 +172,7 @@ fn system_packages(workspace: &Workspace) -> Result<()> {
     shell::run(&mut workspace.command(&[prefix, &install, &missing].concat()))
 }
 
-/// Prometheus' checker of metrics, out of the package of the server, as `foreign/promtool/usr/bin/promtool`.
+/// Prometheus' checker and the server itself, out of the server's package, as `foreign/promtool/usr/bin/promtool` and `prometheus`.
 fn promtool(workspace: &Workspace) -> Result<()> {
     let folder = workspace.foreign().join("promtool");
     once(&folder, "prometheus", || {

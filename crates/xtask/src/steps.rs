@@ -247,6 +247,10 @@ pub fn openapi(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "openapi", &[])
 }
 
+pub fn dashboards(workspace: &Workspace) -> Result<Tally> {
+    black_box(workspace, "dashboards", &[])
+}
+
 pub fn openapi_long(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "openapi", &["--all"])
 }
