@@ -312,8 +312,7 @@ fn families(scrape: &Scrape) -> BTreeSet<String> {
 
 #[test]
 fn every_metric_is_moved_by_a_test_that_causes_it() {
-    let place = start_place();
-    let (mut place, server) = place;
+    let (place, server) = start_place();
     let mut watch = Watch::begin(&server);
     let all = families(&watch.before);
     let mut held = Vec::new();

@@ -8,7 +8,7 @@ use crate::admin::revocations::Revoking;
 use crate::cli::ConfigurationArguments;
 use crate::configuration::changes::{self, Change};
 use crate::configuration::fault::{Fault, Faults, Origin};
-use crate::configuration::{self, Configuration, assemble, assemble_logging};
+use crate::configuration::{self, Configuration, assemble, assemble_logging, document};
 use crate::logging::{Level, Log};
 use crate::{entitled, process, service_manager, tls_files};
 use broker::settings::Settings;
@@ -98,6 +98,11 @@ impl Reloader {
     /// The number of an option that is in force.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.lock().number(key)
+    }
+
+    /// The limits that are in force, for operators.
+    pub fn limits(&self) -> serde_json::Value {
+        document::limits(&self.lock())
     }
 
     fn lock(&self) -> MutexGuard<'_, Configuration> {

@@ -6,10 +6,13 @@
 
 mod authority;
 pub mod draining;
+pub mod inspection;
 pub mod logs;
 mod page;
 mod reload;
 pub mod revocations;
+mod sessions;
+mod shown;
 
 use crate::configuration::fault::Faults;
 use crate::reload::Reloaded;
@@ -20,7 +23,9 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use inspection::{Inspected, Limits, SharedNode};
 use revocations::Revoking;
+use sessions::Sessions;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -40,6 +45,10 @@ pub struct Operated {
     pub logging: logs::Logging,
     /// Leads clients away and ends the node.
     pub drain: draining::Drain,
+    /// The node, to look at and to act on.
+    pub node: SharedNode,
+    /// The limits in force.
+    pub limits: Limits,
     /// Reads the configuration again.
     pub reload: Box<dyn Fn() -> Result<Reloaded, Faults> + Send + Sync>,
 }
@@ -114,16 +123,25 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             .as_ref()
             .map(|revoking| Arc::clone(&revoking.judge)),
     };
+    let inspected = Inspected {
+        authority: authority.clone(),
+        node: Arc::clone(&shared.operated.node),
+        limits: Arc::clone(&shared.operated.limits),
+        started: shared.started,
+    };
+    let sessions = Arc::new(Sessions::default());
     let operators = Router::new()
         .merge(draining::routes(
             authority.clone(),
             shared.operated.drain.clone(),
         ))
+        .merge(inspection::routes(inspected))
         .merge(logs::routes(
             authority.clone(),
             shared.operated.logging.clone(),
         ))
         .merge(reload::routes(authority.clone(), Arc::clone(&shared)))
+        .merge(sessions::routes(authority.clone(), Arc::clone(&sessions)))
         .merge(revocations::routes(
             authority,
             shared.operated.revoking.clone(),
@@ -140,7 +158,11 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
         .with_state(shared)
-        .merge(operators);
+        .merge(operators)
+        .layer(middleware::from_fn_with_state(
+            sessions,
+            sessions::speak_for,
+        ));
     if address.ip().is_loopback() {
         router.layer(middleware::from_fn(refuse_foreign_host))
     } else {

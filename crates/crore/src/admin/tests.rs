@@ -1,18 +1,39 @@
 //! The port as a client sees it: real sockets, one request each.
 
 use super::*;
+use crate::configuration::{self, Sources, assemble, document};
 use crate::logging::{Format, Level, Levels, Log};
 use entitlement::notices::Notices;
 use entitlement::revocations::Revocations;
 use entitlement::{JudgeSettings, TokenJudge};
+use node::Node;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 struct Port {
     address: SocketAddr,
     is_ready: Arc<AtomicBool>,
+    node: SharedNode,
+}
+
+/// A node with the default configuration, on free ports.
+fn node_of_its_own() -> Node {
+    let configuration = configuration::load(&Sources::default()).unwrap();
+    let mut options = assemble::node_options(&configuration, 2);
+    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    options.private_tables = false;
+    node::start(options).unwrap()
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.write().unwrap().take() {
+            node.stop(Duration::from_secs(10)).unwrap();
+        }
+    }
 }
 
 /// A node that drains when it is told, and says so.
@@ -41,6 +62,7 @@ impl Port {
         let address = listener.local_addr().unwrap();
         let is_ready = Arc::new(AtomicBool::new(true));
         let readiness = Arc::clone(&is_ready);
+        let node = Arc::new(RwLock::new(Some(node_of_its_own())));
         let operated = Operated {
             about: About {
                 node_name: "n1".into(),
@@ -59,10 +81,18 @@ impl Port {
             }),
             logging: logging(),
             drain: drain(),
+            node: Arc::clone(&node),
+            limits: Arc::new(|| {
+                document::limits(&configuration::load(&Sources::default()).unwrap())
+            }),
             reload: Box::new(reloaded),
         };
         spawn(vec![listener], operated).unwrap();
-        Port { address, is_ready }
+        Port {
+            address,
+            is_ready,
+            node,
+        }
     }
 
     fn ask(&self, line: &str, host: &str) -> String {
@@ -236,9 +266,15 @@ fn the_document_is_shown() {
     let (_, body) = text.split_once("\r\n\r\n").unwrap();
     let document: serde_json::Value = serde_json::from_str(body).unwrap();
     let paths = document["paths"].as_object().unwrap();
+    // What has to be told what it is about is asked elsewhere.
+    let asks_nothing = |path: &serde_json::Value| {
+        let parameters = path["get"]["parameters"].as_array();
+        let is_required = |parameter: &serde_json::Value| parameter["required"] == true;
+        !parameters.is_some_and(|all| all.iter().any(is_required))
+    };
     let of_operators = paths
         .iter()
-        .filter(|(_, path)| path["get"]["tags"][0] == "operators");
+        .filter(|(_, path)| path["get"]["tags"][0] == "operators" && asks_nothing(path));
     for (path, _) in of_operators {
         let answer = port.ask(&format!("GET {path}"), "localhost");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{path}\n{answer}");
@@ -300,7 +336,11 @@ fn without_listeners_nothing_is_served() {
         revoking: None,
         logging: logging(),
         drain: drain(),
+        node: SharedNode::default(),
+        limits: Arc::new(|| serde_json::Value::Null),
         reload: Box::new(reloaded),
     };
     assert!(spawn(Vec::new(), operated).is_ok());
 }
+
+mod inspected;

@@ -302,6 +302,7 @@ impl Serving {
     ) -> admin::Operated {
         let gather = self.gather(configuration, reloader);
         let drain = self.drain(reloader, wishes);
+        let limiting = Arc::clone(reloader);
         let reloader = Arc::clone(reloader);
         let draining = Arc::clone(&self.draining);
         let asked = Arc::clone(&self.node);
@@ -330,6 +331,8 @@ impl Serving {
             },
             revoking,
             drain,
+            node: Arc::clone(&self.node),
+            limits: Arc::new(move || limiting.limits()),
             reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::fault::Origin;
 use super::options::entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
-use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
+use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
 use super::value::Value;
 use super::{Configuration, Entry};
 use std::fmt::Write;
@@ -188,6 +188,26 @@ pub fn as_json(configuration: &Configuration) -> serde_json::Value {
         all.insert((*table).into(), entries.iter().map(entry).collect());
     }
     all.into()
+}
+
+/// The bounds in force, for programs: each option of `limits`, and each other one whose name ends in `_max`, with its value,
+/// its origin, and what it is for.
+pub fn limits(configuration: &Configuration) -> serde_json::Value {
+    let is_limit = |spec: &&OptionSpec| {
+        spec.key.starts_with("limits.") || spec.key.contains('.') && spec.key.ends_with("_max")
+    };
+    let told = |spec: &OptionSpec| {
+        let (value, origin) = configuration.given(spec.key)?;
+        Some(serde_json::json!({
+            "option": spec.key,
+            "value": value.to_json(),
+            "text": value.to_string(),
+            "origin": origin.to_string(),
+            "reload": spec.apply == Apply::Reload,
+            "help": spec.help,
+        }))
+    };
+    OPTIONS.iter().filter(is_limit).filter_map(told).collect()
 }
 
 /// What is in force, as a file that can be used again; each value with its origin.
