@@ -157,6 +157,8 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
+        .route("/admin", get(page::admin))
+        .route("/admin/{part}", get(page::admin_part))
         .with_state(shared)
         .merge(operators)
         .layer(middleware::from_fn_with_state(

@@ -1,8 +1,8 @@
 //! The live page: one document, one style, one script, all embedded; nothing comes from elsewhere.
 
 use super::{Shared, no_store};
-use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,6 +10,40 @@ use std::sync::Arc;
 const DOCUMENT: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
+
+/// The administration: a document, a style and its modules, by their names under `/admin/`.
+const ADMIN: [(&str, &str); 9] = [
+    ("style.css", include_str!("page/admin/style.css")),
+    ("main.js", include_str!("page/admin/main.js")),
+    ("api.js", include_str!("page/admin/api.js")),
+    ("view.js", include_str!("page/admin/view.js")),
+    ("charts.js", include_str!("page/admin/charts.js")),
+    ("overview.js", include_str!("page/admin/overview.js")),
+    ("connections.js", include_str!("page/admin/connections.js")),
+    ("topics.js", include_str!("page/admin/topics.js")),
+    ("lists.js", include_str!("page/admin/lists.js")),
+];
+
+/// The administration's document. It speaks to this port and to nobody else.
+pub async fn admin() -> Response {
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    let more = [(header::CONTENT_SECURITY_POLICY, POLICY)];
+    let document = include_str!("page/admin/index.html");
+    (no_store("text/html; charset=utf-8"), more, document).into_response()
+}
+
+/// A part of it.
+pub async fn admin_part(Path(name): Path<String>) -> Response {
+    let Some((_, text)) = ADMIN.iter().find(|(part, _)| *part == name) else {
+        return super::plain(StatusCode::NOT_FOUND, "there is no such part\n".into());
+    };
+    let media_type = match name.ends_with(".css") {
+        true => "text/css; charset=utf-8",
+        false => "text/javascript; charset=utf-8",
+    };
+    (no_store(media_type), *text).into_response()
+}
 
 pub async fn document(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let clients = clients_url(&shared.operated.about.clients, host_of(&headers));

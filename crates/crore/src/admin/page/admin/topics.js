@@ -1,0 +1,141 @@
+// Topics: search, look at one and its history with positions, publish.
+import { ask, query } from "./api.js";
+import { count, field, make, openDialog, outcome, size, table } from "./view.js";
+
+export function topics(view, tell) {
+  const searched = make("input", { name: "search", autocomplete: "off", spellcheck: "false", "aria-describedby": "search-help" });
+  const said = outcome();
+  const place = make("div");
+  const more = make("button", { type: "button", hidden: true, onclick: () => search(next) }, "More");
+  let found = [];
+  let next = null;
+
+  async function search(after = null) {
+    const text = searched.value.trim();
+    const wanted = /[+#]/.test(text) ? { filter: text } : { prefix: text };
+    try {
+      const page = await ask(query("/api/v1/topics", { ...wanted, after, limit: 100 }));
+      found = after ? [...found, ...page.topics] : page.topics;
+      next = page.next;
+      said.show("", `${count(found.length)} shown${next ? ", there may be more" : ""}`);
+    } catch (error) {
+      said.show("bad", error.message);
+      throw error;
+    }
+    more.hidden = next === null;
+    place.replaceChildren(table("Topics", columns, found, "No such topic."));
+    tell();
+  }
+
+  const columns = [
+    { name: "Topic", of: ({ topic }) => make("button", { class: "link", type: "button", "aria-label": `Show topic ${topic}`, onclick: () => showTopic(topic) }, topic) },
+    { name: "Position", of: ({ position }) => position, kind: "mono" },
+    { name: "Subscribers", of: ({ subscribers }) => count(subscribers), kind: "number" },
+    { name: "Retained", of: ({ retained_bytes: bytes }) => (bytes === null ? null : size(bytes)), kind: "number" },
+    { name: "Partition", of: ({ partition }) => count(partition), kind: "number" },
+  ];
+  const form = make(
+    "form",
+    {
+      role: "search",
+      "aria-label": "Topics",
+      onsubmit: (event) => {
+        event.preventDefault();
+        search().catch(() => {});
+      },
+    },
+    field("Beginning of the name, or a filter", searched),
+    make("button", { class: "main", type: "submit" }, "Search"),
+  );
+  const help = make("p", { class: "help", id: "search-help" }, "In a filter + is one level, and # at the end is the rest.");
+  view.append(make("h2", {}, "Topics"), form, help, said.line, place, make("p", {}, more), make("h3", {}, "Publish"), publisher(() => search().catch(() => {})));
+  return { look: () => search(), everyMs: null };
+}
+
+function publisher(changed, topic = "") {
+  const name = make("input", { name: "topic", required: true, maxlength: 255, value: topic, autocomplete: "off", spellcheck: "false" });
+  const type = make("input", { name: "content_type", value: "text/plain", autocomplete: "off", spellcheck: "false" });
+  const payload = make("textarea", { name: "data", spellcheck: "false" });
+  const retain = make("input", { type: "checkbox", name: "retain" });
+  const said = outcome();
+  return make(
+    "form",
+    {
+      class: "sheet",
+      "aria-label": "Publish",
+      onsubmit: async (event) => {
+        event.preventDefault();
+        const body = { topic: name.value, data: payload.value, retain: retain.checked };
+        if (type.value) body.content_type = type.value;
+        try {
+          const { position } = await ask("/api/v1/publish", { method: "POST", body });
+          said.show("good", `Published at ${position}`);
+          changed();
+        } catch (error) {
+          said.show("bad", error.message);
+        }
+      },
+    },
+    field("Topic", name),
+    field("Media type", type),
+    field("Keep as the topic's retained message", retain, "box"),
+    field("Message", payload, "wide"),
+    make("button", { class: "main", type: "submit" }, "Publish"),
+    said.line,
+  );
+}
+
+async function showTopic(name) {
+  let topic;
+  try {
+    topic = await ask(query("/api/v1/topic", { topic: name }));
+  } catch (error) {
+    openDialog(`Topic ${name}`, (body, close) => body.append(make("p", {}, error.message), make("button", { type: "button", onclick: close }, "Close")));
+    return;
+  }
+  openDialog(`Topic ${name}`, (body, close) => {
+    const { records } = topic;
+    const facts = [
+      ["Position", topic.position],
+      ["Rule", topic.rule || "the default rule"],
+      ["Log", `${topic.log}, partition ${topic.partition} at ${topic.partition_position}`],
+      ["Records in memory", `${records.all ? "" : "at least "}${count(records.count)}, ${size(records.bytes)}${records.oldest ? `, from ${records.oldest}` : ""}`],
+      ["Retained", topic.retained_position ? `${topic.retained_position}, ${size(topic.retained_bytes)}` : "nothing"],
+      ["Subscribers", `${count(topic.subscribers)}${topic.by_thread.map(({ thread, plain, by_filter: wide }) => `; thread ${thread}: ${count(plain)} to the topic, ${count(wide)} to filters`).join("")}`],
+    ];
+    const place = make("div");
+    const said = outcome();
+    const older = make("button", { type: "button", hidden: true, onclick: () => read(last) }, "Older messages");
+    let messages = [];
+    let last = null;
+    async function read(since = null) {
+      try {
+        const page = await ask(query("/api/v1/topic/history", { topic: name, reverse: true, limit: 20, since }));
+        messages = since ? [...messages, ...page.messages] : page.messages;
+        last = messages.at(-1)?.position ?? null;
+        older.hidden = !page.more || last === null;
+        place.replaceChildren(table("History, newest first", historyColumns, messages, "No message is kept."));
+      } catch (error) {
+        said.show("bad", error.message);
+      }
+    }
+    body.append(
+      make("dl", {}, ...facts.flatMap(([title, text]) => [make("dt", {}, title), make("dd", {}, text ?? "–")])),
+      make("h3", {}, "History, newest first"),
+      place,
+      said.line,
+      make("h3", {}, "Publish"),
+      publisher(() => read(), name),
+      make("div", { class: "actions" }, older, make("button", { type: "button", onclick: close }, "Close")),
+    );
+    read();
+  });
+}
+
+const PAYLOAD_CHARACTERS_MAX = 2000;
+
+const historyColumns = [
+  { name: "Position", of: ({ position }) => position, kind: "mono" },
+  { name: "Time", of: ({ time_ms: ms }) => new Date(ms).toISOString(), kind: "mono" },
+  { name: "Message", of: ({ data, b64data }) => (data ?? `base64:${b64data}`).slice(0, PAYLOAD_CHARACTERS_MAX), kind: "mono pre" },
+];
