@@ -1,8 +1,8 @@
 //! The command line. Each command's arguments stand beside its code.
 
 use crate::commands::{
-    bench, completion, config, demo, drain, health, history, log, publish, serve, subscribe, tls,
-    token,
+    bench, completion, config, conn, demo, drain, health, history, log, publish, serve, subscribe,
+    tls, token, top, topic,
 };
 use crate::configuration::Sources;
 use crate::{doctor, plan};
@@ -38,6 +38,12 @@ pub enum Command {
     Subscribe(subscribe::Arguments),
     /// Print a topic's history.
     History(history::Arguments),
+    /// Watch a running node: connections, rates, memory.
+    Top(top::Arguments),
+    /// List, show or end the connections of a running node.
+    Conn(conn::Arguments),
+    /// List or show the topics of a running node.
+    Topic(topic::Arguments),
     /// Measure a node under load, and verify every stream.
     Bench(bench::Arguments),
     /// Examine the machine: what limits how many connections, and what to do about it.

@@ -1,6 +1,7 @@
 //! What a terminal may be shown: colours and progress only where a person looks, never in a file or a pipe.
 
-use std::io::IsTerminal;
+use rustix::termios::{LocalModes, OptionalActions, tcsetattr};
+use std::io::{self, IsTerminal, Write};
 
 /// Whether standard output is a terminal that redraws.
 pub fn output_redraws() -> bool {
@@ -17,5 +18,63 @@ pub fn output_columns() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
         _ => 80,
+    }
+}
+
+/// Columns and rows of the terminal on standard output, where it tells.
+pub fn output_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// The terminal as one screen that is drawn anew, and keys that come at once and unseen. Dropped, it is as it was.
+pub struct Screen {
+    /// As standard input was; none where it is no terminal.
+    before: Option<rustix::termios::Termios>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to.
+    pub fn open() -> io::Result<Screen> {
+        let before = rustix::termios::tcgetattr(std::io::stdin()).ok();
+        if let Some(before) = &before {
+            let mut now = before.clone();
+            now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            // Without it keys wait for the end of their line; the rest works.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &now);
+        }
+        let screen = Screen { before };
+        let mut output = std::io::stdout();
+        // Another screen, without a cursor.
+        output.write_all(b"\x1b[?1049h\x1b[?25l")?;
+        output.flush()?;
+        Ok(screen)
+    }
+
+    /// Draws these lines over what was there.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to.
+    pub fn show(&self, lines: &[String]) -> io::Result<()> {
+        // From the top; each line's rest is cleared, and all below the last.
+        let text = format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"));
+        let mut output = std::io::stdout();
+        output.write_all(text.as_bytes())?;
+        output.flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // There is nobody to be told that this failed.
+        let mut output = std::io::stdout();
+        let _ = output.write_all(b"\x1b[?25h\x1b[?1049l");
+        let _ = output.flush();
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+        }
     }
 }

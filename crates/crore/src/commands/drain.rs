@@ -1,6 +1,6 @@
 //! `crore drain`: asks a node's operators' port to lead its clients away and to end, and tells how that goes.
 
-use super::token_revoke::{Port, ask};
+use super::operators::{Port, ask};
 use crate::exit::Ending;
 use anyhow::anyhow;
 use serde_json::{Map, Value};

@@ -1,6 +1,6 @@
 //! `crore health`: asks a node whether it is ready, for who has no other program to ask with (containers).
 
-use super::token_revoke::{Port, ask};
+use super::operators::{Port, ask};
 use crate::exit::Ending;
 use std::io::Write;
 

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod completion;
 pub mod config;
+pub mod conn;
 mod connection;
 pub mod demo;
 pub mod drain;
@@ -13,12 +14,16 @@ pub mod log;
 mod man;
 mod messages;
 mod metrics;
+mod operators;
 pub mod publish;
 pub mod serve;
 pub mod subscribe;
+mod table;
 pub mod tls;
 pub mod token;
 mod token_revoke;
+pub mod top;
+pub mod topic;
 mod version;
 
 use crate::cli::Command;
@@ -35,6 +40,9 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Publish(arguments) => publish::run(&arguments),
         Command::Subscribe(arguments) => subscribe::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Conn(arguments) => conn::run(&arguments),
+        Command::Topic(arguments) => topic::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Doctor(arguments) => crate::doctor::run(&arguments),
         Command::Plan(arguments) => crate::plan::run(&arguments),

@@ -1,0 +1,256 @@
+//! `crore conn list|show|kick`: the connections of a running node, through its operators' port.
+
+use super::operators::{Port, encoded};
+use super::table::{Side, cell, lines};
+use crate::exit::Ending;
+use anyhow::anyhow;
+use serde_json::Value;
+use std::io::Write;
+
+/// Entries that one request asks for, at most.
+const PAGE_LEN_MAX: u64 = 1_000;
+
+/// What to do.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// List connections.
+    List(ListArguments),
+    /// Show one connection and what it is subscribed to.
+    Show(ShowArguments),
+    /// End a connection.
+    Kick(KickArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArguments {
+    /// Only from this address or network (192.0.2.0/24).
+    #[arg(long, value_name = "NETWORK")]
+    address: Option<String>,
+    /// Only those that speak this: native, events, echo or http.
+    #[arg(long, value_name = "PROTOCOL")]
+    protocol: Option<String>,
+    /// Only those whose token's `sub` begins so.
+    #[arg(long, value_name = "TEXT")]
+    sub: Option<String>,
+    /// Only those that do not take what they are sent as fast as it comes.
+    #[arg(long)]
+    lagging: bool,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+    /// One JSON object for each connection.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operators: Port,
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArguments {
+    /// The connection, as `crore conn list` names it.
+    id: String,
+    /// At most so many subscriptions.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=PAGE_LEN_MAX))]
+    limit: u64,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operators: Port,
+}
+
+#[derive(Debug, clap::Args)]
+struct KickArguments {
+    /// The connections, as `crore conn list` names them.
+    #[arg(required = true)]
+    ids: Vec<String>,
+    /// Tell the clients that they may come back.
+    #[arg(long = "return")]
+    may_return: bool,
+    #[command(flatten)]
+    operators: Port,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody answers there, the node says no, or there is no such connection.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    match &arguments.what {
+        What::List(arguments) => list(arguments),
+        What::Show(arguments) => show(arguments),
+        What::Kick(arguments) => kick(arguments),
+    }
+}
+
+fn list(arguments: &ListArguments) -> Result<(), Ending> {
+    let mut query = String::new();
+    let texts = [
+        ("address", &arguments.address),
+        ("protocol", &arguments.protocol),
+        ("sub", &arguments.sub),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            query.push_str(&format!("&{name}={}", encoded(text)));
+        }
+    }
+    if arguments.lagging {
+        query.push_str("&lagging=true");
+    }
+    let path = "/api/v1/connections";
+    let found = all_pages(
+        &arguments.operators,
+        path,
+        &query,
+        "connections",
+        arguments.limit,
+    )?;
+    if arguments.json {
+        return print_objects(&found);
+    }
+    let columns = [
+        ("ID", Side::Left),
+        ("PROTOCOL", Side::Left),
+        ("TLS", Side::Left),
+        ("ADDRESS", Side::Left),
+        ("SUB", Side::Left),
+        ("SUBSCRIPTIONS", Side::Right),
+        ("WAITING", Side::Right),
+        ("STATE", Side::Left),
+    ];
+    let rows: Vec<Vec<String>> = found.iter().map(row_of).collect();
+    print_lines(&lines(&columns, &rows))
+}
+
+fn row_of(found: &Value) -> Vec<String> {
+    let members = ["id", "protocol", "tls", "address", "sub", "subscriptions"];
+    let mut row: Vec<String> = members.iter().map(|name| cell(&found[*name])).collect();
+    row.push(cell(&found["outbox"]["bytes"]));
+    row.push(state_of(found));
+    row
+}
+
+fn state_of(found: &Value) -> String {
+    let words = ["closing", "blocked", "lagging"];
+    let is_so = words.into_iter().filter(|word| found[*word] == true);
+    let words: Vec<&str> = is_so.collect();
+    match words.is_empty() {
+        true => "live".into(),
+        false => words.join(","),
+    }
+}
+
+fn show(arguments: &ShowArguments) -> Result<(), Ending> {
+    let path = format!("/api/v1/connections/{}", encoded(&arguments.id));
+    let mut found = arguments.operators.ask("GET", &path)?;
+    let path = format!("{path}/subscriptions?limit={}", arguments.limit);
+    let page = arguments.operators.ask("GET", &path)?;
+    if arguments.json {
+        found["subscribed"] = page["subscriptions"].clone();
+        return print_objects(&[found]);
+    }
+    let mut output = Vec::new();
+    for (name, value) in found.as_object().into_iter().flatten() {
+        match value.as_object() {
+            Some(members) => output.extend(members.iter().map(|(member, value)| {
+                format!("{:<18}{}", format!("{name} {member}"), cell(value))
+            })),
+            None => output.push(format!("{name:<18}{}", cell(value))),
+        }
+    }
+    let of_subscription = |found: &Value| {
+        let to = match found["filter"].is_null() {
+            true => &found["topic"],
+            false => &found["filter"],
+        };
+        vec![
+            cell(&found["number"]),
+            cell(to),
+            cell(&found["stage"]),
+            cell(&found["position"]),
+            cell(&found["when_lagging"]),
+        ]
+    };
+    let columns = [
+        ("NUMBER", Side::Right),
+        ("TOPIC OR FILTER", Side::Left),
+        ("STAGE", Side::Left),
+        ("POSITION", Side::Left),
+        ("WHEN LAGGING", Side::Left),
+    ];
+    let subscriptions = page["subscriptions"].as_array();
+    let rows: Vec<Vec<String>> = subscriptions
+        .into_iter()
+        .flatten()
+        .map(of_subscription)
+        .collect();
+    if !rows.is_empty() {
+        output.push(String::new());
+        output.extend(lines(&columns, &rows));
+    }
+    print_lines(&output)
+}
+
+fn kick(arguments: &KickArguments) -> Result<(), Ending> {
+    let may_return = arguments.may_return;
+    let mut failed = 0;
+    for id in &arguments.ids {
+        let path = format!("/api/v1/connections/{}?return={may_return}", encoded(id));
+        match arguments.operators.ask("DELETE", &path) {
+            Ok(_) => writeln!(std::io::stdout(), "{id} has been ended")?,
+            Err(error) => {
+                eprintln!("{id}: {error:#}");
+                failed += 1;
+            }
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(anyhow!("{failed} of {} were not ended", arguments.ids.len()).into()),
+    }
+}
+
+/// Entries of a list, page after page, at most so many.
+pub(super) fn all_pages(
+    operators: &Port,
+    path: &str,
+    query: &str,
+    member: &str,
+    limit: u64,
+) -> Result<Vec<Value>, Ending> {
+    let mut found: Vec<Value> = Vec::new();
+    let mut after = String::new();
+    loop {
+        let len_max = (limit - found.len() as u64).min(PAGE_LEN_MAX);
+        let path = format!("{path}?limit={len_max}{query}{after}");
+        let mut page = operators.ask("GET", &path)?;
+        if let Some(some) = page[member].as_array_mut() {
+            found.append(some);
+        }
+        match page["next"].as_str() {
+            Some(next) if (found.len() as u64) < limit => after = format!("&after={next}"),
+            _ => return Ok(found),
+        }
+    }
+}
+
+/// One object a line.
+pub(super) fn print_objects(found: &[Value]) -> Result<(), Ending> {
+    print_lines(&found.iter().map(Value::to_string).collect::<Vec<_>>())
+}
+
+pub(super) fn print_lines(lines: &[String]) -> Result<(), Ending> {
+    let mut output = std::io::stdout().lock();
+    for line in lines {
+        writeln!(output, "{line}")?;
+    }
+    output.flush()?;
+    Ok(())
+}

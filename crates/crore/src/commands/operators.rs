@@ -1,0 +1,113 @@
+//! Requests to a running node's operators' port, for the commands that look at a node or act on it.
+//!
+//! Invariants: an API key comes from a file and goes nowhere but into its field; an answer is bounded, and so is the wait for it.
+
+use crate::entitled::secret_of_file;
+use anyhow::{Context, anyhow, bail};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of an answer, at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A node's operators' port, and who asks there.
+#[derive(Debug, clap::Args)]
+pub struct Port {
+    /// The node's operators' port.
+    #[arg(
+        long = "operators",
+        visible_alias = "url",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8801"
+    )]
+    url: String,
+    /// An API key with operate = true, in a file; needed where the port is not of this machine.
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+}
+
+impl Port {
+    /// A request without a body, and its answer.
+    ///
+    /// # Errors
+    /// Nobody answers there, or the answer is no success.
+    pub fn ask(&self, method: &str, path: &str) -> anyhow::Result<Value> {
+        ask(self, method, path, None)
+    }
+}
+
+/// Asks the port, with this body if any, and gives the body of its answer; null where it has nothing to say.
+///
+/// # Errors
+/// Nobody answers there, or the answer is no success.
+pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    let url = &port.url;
+    let authority = url
+        .strip_prefix("http://")
+        .ok_or_else(|| anyhow!("{url} is no address of an operators' port (http://...)"))?;
+    let authority = authority.trim_end_matches('/');
+    let mut stream =
+        TcpStream::connect(authority).with_context(|| format!("no node answers at {url}"))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request =
+        format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n");
+    if let Some(file) = &port.api_key_file {
+        let key = secret_of_file(file).map_err(|problem| anyhow!(problem))?;
+        let key = std::str::from_utf8(&key).ok().filter(|key| {
+            // Nothing that would begin another field.
+            key.bytes().all(|byte| byte.is_ascii_graphic())
+        });
+        let key = key.ok_or_else(|| anyhow!("{} holds no API key", file.display()))?;
+        request.push_str(&format!("Authorization: Bearer {key}\r\n"));
+    }
+    let body = body.map(Value::to_string).unwrap_or_default();
+    if !body.is_empty() {
+        let bytes = body.len();
+        request.push_str(&format!(
+            "Content-Type: application/json\r\nContent-Length: {bytes}\r\n"
+        ));
+    }
+    stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).unwrap_or("");
+    let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+    if !matches!(status, "200" | "201" | "202" | "204") {
+        let text = value["detail"].as_str().or(value["status"].as_str());
+        let detail = text.unwrap_or("it is no node's answer");
+        bail!("{url} answers {status}: {detail}");
+    }
+    Ok(value)
+}
+
+/// A text as part of a query.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries() {
+        assert_eq!(encoded("a/b c+&=ä"), "a/b%20c%2B%26%3D%C3%A4");
+    }
+}

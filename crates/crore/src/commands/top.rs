@@ -1,0 +1,460 @@
+//! `crore top`: a running node on one screen: connections, rates, memory by component, and what needs a look.
+//!
+//! It asks the operators' port once a second and keeps the last two answers. Plain control sequences: one frame is a list of
+//! lines ([`frame`]) that fits the terminal, and is written in one go over the one before. Invariant: whatever ends it, the
+//! terminal is as it was.
+
+use super::operators::Port;
+use super::table::printable;
+use crate::exit::Ending;
+use crate::signals::{self, Signal};
+use crate::terminal::{self, Screen};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Flags of `top`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Print one screen and end; it measures for one interval.
+    #[arg(long)]
+    once: bool,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
+    interval: u64,
+    #[command(flatten)]
+    operators: Port,
+}
+
+/// Rates that the curve remembers.
+const CURVE_LEN: usize = 240;
+/// A frame is not wider.
+const COLUMNS_MAX: usize = 120;
+/// Columns and rows that all of it needs.
+const SIZE_MIN: (usize, usize) = (80, 24);
+
+/// One look at the node.
+struct Look {
+    at: Instant,
+    statistics: Value,
+}
+
+/// What is shown.
+struct Shown<'a> {
+    health: &'a Value,
+    before: &'a Value,
+    now: &'a Value,
+    elapsed: Duration,
+    /// Deliveries a second, the newest last.
+    curve: &'a VecDeque<u64>,
+    /// Why there is nothing new.
+    trouble: Option<&'a str>,
+}
+
+/// What comes in while it shows.
+enum Happened {
+    Key(u8),
+    Ended(Signal),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody answers there at first, or the terminal cannot be written to.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    let interval = Duration::from_secs(arguments.interval);
+    let mut before = look(arguments)?;
+    if arguments.once {
+        signals::exit_at_signal();
+        std::thread::sleep(interval);
+        let now = look(arguments)?;
+        let health = arguments
+            .operators
+            .ask("GET", "/healthz")
+            .unwrap_or(Value::Null);
+        let mut curve = VecDeque::new();
+        let elapsed = now.at - before.at;
+        curve.push_back(rate(
+            &before.statistics,
+            &now.statistics,
+            "delivered",
+            elapsed,
+        ));
+        let shown = Shown {
+            health: &health,
+            before: &before.statistics,
+            now: &now.statistics,
+            elapsed,
+            curve: &curve,
+            trouble: None,
+        };
+        let size = terminal::output_size().unwrap_or(SIZE_MIN);
+        let mut output = std::io::stdout().lock();
+        for line in frame(&shown, size) {
+            writeln!(output, "{line}")?;
+        }
+        return Ok(());
+    }
+    let (sender, happened) = mpsc::channel();
+    let keys = sender.clone();
+    signals::watch(move |signal| {
+        let _ = sender.send(Happened::Ended(signal));
+    });
+    let screen = Screen::open()?;
+    std::thread::spawn(move || {
+        for byte in std::io::stdin().bytes() {
+            if !byte.is_ok_and(|byte| keys.send(Happened::Key(byte)).is_ok()) {
+                return;
+            }
+        }
+    });
+    let mut curve = VecDeque::new();
+    let mut now = Look {
+        at: before.at,
+        statistics: before.statistics.clone(),
+    };
+    let mut trouble: Option<String> = None;
+    let mut health = arguments
+        .operators
+        .ask("GET", "/healthz")
+        .unwrap_or(Value::Null);
+    loop {
+        let shown = Shown {
+            health: &health,
+            before: &before.statistics,
+            now: &now.statistics,
+            elapsed: now.at - before.at,
+            curve: &curve,
+            trouble: trouble.as_deref(),
+        };
+        let size = terminal::output_size().unwrap_or(SIZE_MIN);
+        screen.show(&frame(&shown, size))?;
+        match wait(&happened, Instant::now() + interval) {
+            Some(Happened::Ended(signal)) => {
+                drop(screen);
+                return Err(Ending::Signal(signal));
+            }
+            Some(Happened::Key(_)) => return Ok(()),
+            None => {}
+        }
+        match look(arguments) {
+            Ok(newer) => {
+                before = std::mem::replace(&mut now, newer);
+                let elapsed = now.at - before.at;
+                curve.push_back(rate(
+                    &before.statistics,
+                    &now.statistics,
+                    "delivered",
+                    elapsed,
+                ));
+                if curve.len() > CURVE_LEN {
+                    curve.pop_front();
+                }
+                trouble = None;
+                health = arguments.operators.ask("GET", "/healthz").unwrap_or(health);
+            }
+            Err(error) => trouble = Some(format!("{error:#}")),
+        }
+    }
+}
+
+/// What ends it, if that comes before the time is over. Other keys do nothing.
+fn wait(happened: &mpsc::Receiver<Happened>, until: Instant) -> Option<Happened> {
+    loop {
+        match happened.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Happened::Key(b'q' | b'Q' | 3 | 27)) => return Some(Happened::Key(b'q')),
+            Ok(Happened::Key(_)) => {}
+            Ok(ended @ Happened::Ended(_)) => return Some(ended),
+            Err(RecvTimeoutError::Timeout) => return None,
+            // Nobody can say anything any more; who watches ends it by a signal of the system's own.
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                return None;
+            }
+        }
+    }
+}
+
+fn look(arguments: &Arguments) -> anyhow::Result<Look> {
+    let statistics = arguments.operators.ask("GET", "/api/v1/statistics")?;
+    Ok(Look {
+        at: Instant::now(),
+        statistics,
+    })
+}
+
+/// So many a second between two looks; none if the node has begun anew.
+fn rate(before: &Value, now: &Value, name: &str, elapsed: Duration) -> u64 {
+    let of = |value: &Value| value["total"][name].as_u64().unwrap_or(0);
+    let more = of(now).saturating_sub(of(before));
+    let elapsed_ms = elapsed.as_millis().max(1) as u64;
+    more.saturating_mul(1_000) / elapsed_ms
+}
+
+/// One screen, at most so many columns and rows.
+fn frame(shown: &Shown<'_>, (columns, rows): (usize, usize)) -> Vec<String> {
+    let columns = columns.min(COLUMNS_MAX);
+    let mut lines = vec![heading(shown), String::new()];
+    lines.extend(figures(shown));
+    lines.push(String::new());
+    lines.push(format!(
+        "deliveries a second  {}",
+        curve(shown.curve, columns.saturating_sub(22))
+    ));
+    lines.push(String::new());
+    let left = rows.saturating_sub(lines.len() + 2);
+    lines.extend(memory(shown.now, left, columns));
+    lines.truncate(rows.saturating_sub(1));
+    if let Some(trouble) = shown.trouble {
+        lines.push(format!("! {trouble}"));
+    } else {
+        lines.push("q quits".into());
+    }
+    lines.iter().map(|line| cut(line, columns)).collect()
+}
+
+fn heading(shown: &Shown<'_>) -> String {
+    let text = |name: &str| printable(shown.health[name].as_str().unwrap_or("?"));
+    let uptime_s = shown.now["uptime_ms"].as_u64().unwrap_or(0) / 1_000;
+    let silent = shown.now["silent_threads"].as_u64().unwrap_or(0);
+    let mut line = format!(
+        "crore {} {}  {}  up {}  {} threads",
+        text("node"),
+        text("version"),
+        text("status"),
+        span(uptime_s),
+        shown.now["io_threads"].as_u64().unwrap_or(0)
+    );
+    if silent > 0 {
+        let _ = write!(line, "  {silent} DO NOT ANSWER");
+    }
+    line
+}
+
+fn figures(shown: &Shown<'_>) -> Vec<String> {
+    let now = |name: &str| shown.now[name].as_u64().unwrap_or(0);
+    let of = |group: &str, name: &str| shown.now[group][name].as_u64().unwrap_or(0);
+    let per_s = |name: &str| rate(shown.before, shown.now, name, shown.elapsed);
+    let share = |part: u64, all: u64| match all {
+        0 => String::new(),
+        all => format!("{:.1} %", part as f64 * 100.0 / all as f64),
+    };
+    let row = |cells: [(&str, String); 3]| {
+        let cell = |(name, text): &(&str, String)| format!("{name:<14}{text:>11}");
+        cells.iter().map(cell).collect::<Vec<_>>().join("  ")
+    };
+    vec![
+        row([
+            ("connections", grouped(now("connections"))),
+            ("subscriptions", grouped(now("subscriptions"))),
+            ("topics", grouped(now("topics"))),
+        ]),
+        row([
+            (
+                "  of most",
+                share(now("connections"), now("connections_max")),
+            ),
+            ("filters", grouped(now("filters"))),
+            ("retained", grouped(now("retained"))),
+        ]),
+        row([
+            ("  native", grouped(of("protocols", "native"))),
+            ("  events", grouped(of("protocols", "events"))),
+            ("  http", grouped(of("protocols", "http"))),
+        ]),
+        row([
+            ("  connects/s", grouped(per_s("accepted"))),
+            ("  leaves/s", grouped(per_s("closed"))),
+            ("  with TLS", grouped(now("tls_connections"))),
+        ]),
+        String::new(),
+        row([
+            ("published/s", grouped(per_s("published"))),
+            ("delivered/s", grouped(per_s("delivered"))),
+            ("requests/s", grouped(per_s("http_requests"))),
+        ]),
+        row([
+            ("read/s", size(per_s("read_bytes"))),
+            ("written/s", size(per_s("written_bytes"))),
+            ("answer", format!("{} us", grouped(now("answer_us")))),
+        ]),
+        row([
+            ("lagged/s", grouped(per_s("lagging"))),
+            ("gaps", grouped(of("total", "gaps"))),
+            ("slow, ended", grouped(of("total", "slow_closed"))),
+        ]),
+        row([
+            ("log", size(now("log_bytes"))),
+            ("on disk", size(now("disk_bytes"))),
+            ("long turns/s", grouped(per_s("long_turns"))),
+        ]),
+    ]
+}
+
+/// The components of memory, the largest first, as many as there are lines for.
+fn memory(now: &Value, lines_max: usize, columns: usize) -> Vec<String> {
+    let mut components: Vec<(&str, u64)> = now["memory"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, bytes)| (name.as_str(), bytes.as_u64().unwrap_or(0)))
+        .filter(|(_, bytes)| *bytes > 0)
+        .collect();
+    components.sort_by_key(|(name, bytes)| (std::cmp::Reverse(*bytes), *name));
+    let total: u64 = components.iter().map(|(_, bytes)| bytes).sum();
+    let most = components.first().map_or(1, |(_, bytes)| *bytes).max(1);
+    let bar_max = columns.saturating_sub(40) as u64;
+    let bar = |bytes: u64| "#".repeat((bytes * bar_max / most) as usize);
+    let mut lines = vec![format!("memory of messages and clients {}", size(total))];
+    let rows = components
+        .iter()
+        .map(|(name, bytes)| format!("  {name:<22}{:>11}  {}", size(*bytes), bar(*bytes)));
+    lines.extend(rows);
+    lines.truncate(lines_max);
+    lines
+}
+
+/// The newest values to the right.
+fn curve(values: &VecDeque<u64>, width: usize) -> String {
+    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
+    let skipped = values.len().saturating_sub(width);
+    let step = |value: &u64| STEPS[(value * 7 / most) as usize];
+    values.iter().skip(skipped).map(step).collect()
+}
+
+fn cut(line: &str, columns: usize) -> String {
+    line.chars().take(columns).collect()
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1_024.0 && unit + 1 < UNITS.len() {
+        value /= 1_024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+fn span(seconds: u64) -> String {
+    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
+    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes}m{seconds:02}s"),
+        (0, _) => format!("{hours}h{minutes:02}m"),
+        _ => format!("{days}d{hours:02}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn statistics(factor: u64) -> Value {
+        let totals = [
+            "accepted",
+            "closed",
+            "published",
+            "delivered",
+            "read_bytes",
+            "written_bytes",
+        ];
+        let totals: serde_json::Map<String, Value> = totals
+            .iter()
+            .map(|name| ((*name).to_owned(), (factor * 12_345_678).into()))
+            .collect();
+        let memory: serde_json::Map<String, Value> = (0..19)
+            .map(|number| (format!("component_{number}"), (factor << number).into()))
+            .collect();
+        json!({
+            "uptime_ms": factor * 90_000, "io_threads": 2, "silent_threads": 0, "answer_us": 1_500,
+            "connections": 9_999_999, "connections_max": 10_000_000,
+            "protocols": {"native": 9_000_000, "events": 999_998, "echo": 0, "http": 1},
+            "subscriptions": 10_000_000, "topics": 10_000_000, "total": totals, "memory": memory,
+        })
+    }
+
+    fn shown_in(size: (usize, usize), trouble: Option<&str>) -> Vec<String> {
+        let (before, now) = (statistics(1), statistics(3));
+        let curve: VecDeque<u64> = (0..500).collect();
+        let health = json!({"node": "n1", "version": "0.1.0", "status": "ready"});
+        let shown = Shown {
+            health: &health,
+            before: &before,
+            now: &now,
+            elapsed: Duration::from_secs(2),
+            curve: &curve,
+            trouble,
+        };
+        frame(&shown, size)
+    }
+
+    #[test]
+    fn a_frame_fits_the_terminal() {
+        for size in [(80, 24), (80, 60), (200, 50), (40, 10), (1, 1), (80, 5)] {
+            let lines = shown_in(size, None);
+            assert!(
+                lines.len() <= size.1.max(1),
+                "{size:?}: {} rows",
+                lines.len()
+            );
+            let widest = lines.iter().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(size.0), "{size:?}: {widest:?} columns");
+        }
+    }
+
+    #[test]
+    fn what_a_frame_says() {
+        let text = shown_in((80, 24), None).join("\n");
+        for expected in [
+            "crore n1 0.1.0  ready  up 4m30s  2 threads",
+            "connections     9,999,999",
+            "delivered/s    12,345,678",
+            "component_18",
+            "q quits",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        let text = shown_in((80, 24), Some("no node answers")).join("\n");
+        assert!(text.contains("! no node answers"), "{text}");
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(
+            (grouped(0), grouped(1_234_567)),
+            ("0".into(), "1,234,567".into())
+        );
+        assert_eq!(
+            (size(5), size(1_536), size(5 << 40)),
+            ("5 B".into(), "1.5 KiB".into(), "5.0 TiB".into())
+        );
+        assert_eq!(
+            (span(59), span(3_700), span(90_000)),
+            ("0m59s".into(), "1h01m".into(), "1d01h".into())
+        );
+        let values: VecDeque<u64> = [0, 7, 14].into();
+        assert_eq!(curve(&values, 2), "▄█");
+    }
+}

@@ -1,0 +1,157 @@
+//! `crore topic list|show`: the topics of a running node, through its operators' port.
+
+use super::conn::{all_pages, print_lines, print_objects};
+use super::operators::{Port, encoded};
+use super::table::{Side, cell, lines};
+use crate::exit::Ending;
+use serde_json::Value;
+
+/// What to do.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// List topics.
+    List(ListArguments),
+    /// Show one topic: where it lives, who is subscribed, what is kept of it.
+    Show(ShowArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArguments {
+    /// Only names that begin so, or that this filter covers (`prices/+`, `news/#`).
+    search: Option<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+    /// One JSON object for each topic.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operators: Port,
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArguments {
+    /// The topic.
+    topic: String,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    operators: Port,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody answers there, the node says no, or there is no such topic.
+pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    match &arguments.what {
+        What::List(arguments) => list(arguments),
+        What::Show(arguments) => show(arguments),
+    }
+}
+
+fn list(arguments: &ListArguments) -> Result<(), Ending> {
+    let query = match arguments.search.as_deref() {
+        None => String::new(),
+        Some(filter) if filter.contains(['+', '#']) => format!("&filter={}", encoded(filter)),
+        Some(prefix) => format!("&prefix={}", encoded(prefix)),
+    };
+    let path = "/api/v1/topics";
+    let found = all_pages(
+        &arguments.operators,
+        path,
+        &query,
+        "topics",
+        arguments.limit,
+    )?;
+    if arguments.json {
+        return print_objects(&found);
+    }
+    let columns = [
+        ("TOPIC", Side::Left),
+        ("POSITION", Side::Left),
+        ("SUBSCRIBERS", Side::Right),
+        ("RETAINED", Side::Right),
+        ("PARTITION", Side::Right),
+    ];
+    let row = |found: &Value| {
+        let members = [
+            "topic",
+            "position",
+            "subscribers",
+            "retained_bytes",
+            "partition",
+        ];
+        members.iter().map(|name| cell(&found[*name])).collect()
+    };
+    let rows: Vec<Vec<String>> = found.iter().map(row).collect();
+    print_lines(&lines(&columns, &rows))
+}
+
+fn show(arguments: &ShowArguments) -> Result<(), Ending> {
+    let path = format!("/api/v1/topic?topic={}", encoded(&arguments.topic));
+    let found = arguments.operators.ask("GET", &path)?;
+    if arguments.json {
+        return print_objects(&[found]);
+    }
+    let records = &found["records"];
+    let at_least = if records["all"] == true {
+        ""
+    } else {
+        "at least "
+    };
+    let rule = match found["rule"].as_str() {
+        Some("") => "(the default rule)".into(),
+        _ => cell(&found["rule"]),
+    };
+    let rows = [
+        ("topic", cell(&found["topic"])),
+        ("position", cell(&found["position"])),
+        ("rule", rule),
+        ("log", cell(&found["log"])),
+        (
+            "partition",
+            format!(
+                "{}, at {}",
+                cell(&found["partition"]),
+                cell(&found["partition_position"])
+            ),
+        ),
+        (
+            "records in memory",
+            format!(
+                "{at_least}{}, {} bytes, from {}",
+                records["count"],
+                records["bytes"],
+                cell(&records["oldest"])
+            ),
+        ),
+        (
+            "retained",
+            format!(
+                "{}, {} bytes",
+                cell(&found["retained_position"]),
+                cell(&found["retained_bytes"])
+            ),
+        ),
+        ("subscribers", cell(&found["subscribers"])),
+    ];
+    let mut output: Vec<String> = rows
+        .iter()
+        .map(|(name, text)| format!("{name:<20}{text}"))
+        .collect();
+    for thread in found["by_thread"].as_array().into_iter().flatten() {
+        output.push(format!(
+            "  thread {:<11}{} to the topic, {} to filters",
+            thread["thread"], thread["plain"], thread["by_filter"]
+        ));
+    }
+    print_lines(&output)
+}
