@@ -8,8 +8,8 @@ use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey,
-    TicketSettings,
+    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, RuleSettings,
+    Settings, SysSettings, TicketKey, TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -84,6 +84,8 @@ fn settings() -> Arc<Settings> {
         other_addresses: Vec::new(),
         compression: None,
         allowed_origins: Vec::new(),
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
         entitlement: None,
     })
 }

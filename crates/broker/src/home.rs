@@ -36,6 +36,7 @@ mod history;
 mod inspect;
 mod interests;
 mod memory;
+mod occupancy;
 mod partitions;
 mod publish;
 mod rates;
@@ -59,6 +60,7 @@ use crate::disk::{DiskLetter, DiskRequest};
 use crate::mail::{EdgeId, HomeId, Lane, Letter, PartitionId, Request};
 use crate::now::Now;
 use crate::settings::Settings;
+use crate::sys::Occupancy;
 use dedup::Dedup;
 use edges::Edge;
 use filters::Scan;
@@ -105,6 +107,7 @@ pub struct Home {
     next_edge: usize,
     /// Pages for filters whose cursors are beyond what a lagging stream has carried.
     scans_ahead: Vec<(Caller, Scan)>,
+    told: occupancy::Told,
     statistics: HomeStatistics,
 }
 
@@ -123,6 +126,8 @@ pub struct HomeOutputs {
     pub letters: Vec<Vec<Letter>>,
     /// For each log by its index in the settings, in order; it may end before the last of them. The caller takes them.
     pub disk: Vec<Vec<DiskRequest>>,
+    /// Who listens, for an edge of the same thread to publish. The caller takes it.
+    pub occupancy: Vec<Occupancy>,
 }
 
 impl HomeOutputs {
@@ -131,6 +136,7 @@ impl HomeOutputs {
         HomeOutputs {
             letters: (0..edges_count).map(|_| Vec::new()).collect(),
             disk: Vec::new(),
+            occupancy: Vec::new(),
         }
     }
 
@@ -173,6 +179,7 @@ impl Home {
             forgetting: VecDeque::new(),
             next_edge: 0,
             scans_ahead: Vec::new(),
+            told: occupancy::Told::default(),
             statistics: HomeStatistics::default(),
         }
     }
@@ -235,6 +242,9 @@ impl Home {
             Request::Release { index, generation } => {
                 self.consumed(from);
                 if let Some(topic) = self.interests.release(from.edge, index, generation, out) {
+                    if self.is_vacant(topic) {
+                        self.tell_vacated(topic, out);
+                    }
                     self.forget_if_idle(topic, out);
                 }
             }
@@ -380,6 +390,7 @@ impl Home {
         let more_old = self.dedup.sweep(self.steady.ms);
         let more_dropped = self.forget_dropped(out);
         self.rates.sweep(self.steady.ms);
+        self.renew_told(out);
         self.watch_disks(out);
         let more_lagging = self.feed_lagging(out);
         self.return_scans();
@@ -408,7 +419,8 @@ impl Home {
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry_ms = (self.expiry_ms < u64::MAX).then_some(self.expiry_ms);
         let look_ms = self.next_look_at_disks();
-        let soonest_ms = expiry_ms.into_iter().chain(look_ms).min();
+        let told_ms = self.told_deadline_ms();
+        let soonest_ms = [expiry_ms, look_ms, told_ms].into_iter().flatten().min();
         soonest_ms.map(|ms| self.steady.monotonic_at(ms))
     }
 

@@ -39,6 +39,45 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
     /// Who may do what; `None`: everybody everything.
     pub entitlement: Option<EntitlementSettings>,
+    /// What edges tell of their clients.
+    pub journal: JournalSettings,
+    /// What is published on `$sys/...`.
+    pub sys: SysSettings,
+}
+
+/// What edges tell of their clients, for the access log and the audit log. Nothing by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct JournalSettings {
+    /// Sessions that begin and end, and HTTP requests.
+    pub access: bool,
+    /// What was permitted.
+    pub granted: bool,
+    /// What was refused.
+    pub refused: bool,
+    /// Sessions and requests in a second, each edge its share; further ones are counted.
+    pub access_rate_max: u32,
+    /// Decisions in a second, each edge its share; further ones are counted.
+    pub audit_rate_max: u32,
+}
+
+impl JournalSettings {
+    /// Whether anything is told.
+    pub fn is_on(&self) -> bool {
+        self.access || self.granted || self.refused
+    }
+}
+
+/// What is published on `$sys/...`. Nothing by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SysSettings {
+    /// Sessions that begin and end.
+    pub clients: bool,
+    /// Topics that get their first subscriber or lose their last.
+    pub topics: bool,
+    /// Events of one kind in a second, each edge or home its share; further ones are counted.
+    pub events_rate_max: u32,
+    /// Where nobody is asked for a token: whoever can connect may subscribe there.
+    pub is_open: bool,
 }
 
 /// Clients are asked who they are.

@@ -110,9 +110,25 @@ impl Log {
 
     /// One line: a sentence and its fields.
     pub fn write(&self, level: Level, sentence: &str, fields: &[(&str, &str)]) {
+        self.write_at(SystemTime::now(), level, sentence, fields);
+    }
+
+    /// The same of something that happened before.
+    pub fn write_at(
+        &self,
+        time: SystemTime,
+        level: Level,
+        sentence: &str,
+        fields: &[(&str, &str)],
+    ) {
         if self.shared.levels.is_on(self.target, level) {
-            self.put(SystemTime::now(), level, sentence, fields);
+            self.put(time, level, sentence, fields);
         }
+    }
+
+    /// Lines that were not even made.
+    pub fn count_left_out(&self, count: u64) {
+        self.shared.writer.count_left_out(count);
     }
 
     /// A line that whoever started the process waits for: `listening clients http://...`, `ready`. As text it stands

@@ -105,6 +105,11 @@ impl Reloader {
         document::limits(&self.lock())
     }
 
+    /// A switch that is in force.
+    pub fn is_on(&self, key: &str) -> bool {
+        self.lock().is_on(key)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Configuration> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,8 +12,8 @@
 use broker::filters::FilterTrie;
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings,
-    Settings, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, JournalSettings, LagPolicy, Limits,
+    LogSettings, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use log::HeapMemory;
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -170,6 +170,7 @@ impl World {
             door: None,
             users: Arc::default(),
             pressure: Arc::default(),
+            journal: None,
         });
         World {
             reactor,
@@ -463,6 +464,8 @@ fn settings(is_packed: bool) -> Settings {
             level: 1,
         }),
         allowed_origins: Vec::new(),
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
         entitlement: None,
     }
 }

@@ -17,8 +17,8 @@ use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings, RuleSettings,
-    Settings, TicketSettings,
+    AddressSettings, Durability, EntitlementSettings, JournalSettings, LagPolicy, Limits,
+    LogSettings, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -213,6 +213,8 @@ fn settings(has_tokens: bool) -> Settings {
         other_addresses: Vec::new(),
         compression: None,
         allowed_origins: Vec::new(),
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
         entitlement: has_tokens.then(EntitlementSettings::default),
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::admission::Admission;
 use crate::door::{Door, DoorOptions};
+use crate::journal::JournalSender;
 use crate::log_thread::LogError;
 use crate::mailbox::ThreadMailbox;
 use crate::memory::MemfdMemory;
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub inherited: Vec<(SocketAddr, RawFd)>,
     pub hash_seed: (u64, u64),
     pub judge: Option<Arc<dyn Judge>>,
+    pub journal: Option<JournalSender>,
     pub began: Instant,
 }
 
@@ -223,6 +225,7 @@ impl Turning {
             door,
             users: self.shared.users.clone(),
             pressure: self.shared.pressure.clone(),
+            journal: self.shared.journal.clone(),
         });
         reactor.run()
     }

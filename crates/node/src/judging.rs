@@ -120,7 +120,9 @@ mod tests {
     use super::*;
     use broker::entitlement::{CredentialKind, Digest, Judged, Purpose};
     use broker::filters::FilterTrie;
-    use broker::settings::{AddressSettings, Limits, Settings, TicketSettings};
+    use broker::settings::{
+        AddressSettings, JournalSettings, Limits, Settings, SysSettings, TicketSettings,
+    };
     use std::sync::Mutex;
     use stdx::key::Key;
 
@@ -158,6 +160,8 @@ mod tests {
             other_addresses: Vec::new(),
             compression: None,
             allowed_origins: Vec::new(),
+            journal: JournalSettings::default(),
+            sys: SysSettings::default(),
             entitlement: None,
         };
         Edge::new(Arc::new(settings), 0, Now::default())

@@ -9,6 +9,7 @@ mod age_clock;
 pub mod door;
 pub mod inspection;
 mod io_thread;
+pub mod journal;
 mod judging;
 mod log_thread;
 pub mod logs;

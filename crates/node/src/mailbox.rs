@@ -61,6 +61,13 @@ pub enum Control {
         /// The window.
         window_ms: u64,
     },
+    /// Publish on a topic of the node's own.
+    Publish {
+        /// Its name.
+        topic: Box<str>,
+        /// JSON.
+        payload: Box<[u8]>,
+    },
     /// Something was revoked: look through all entitlements.
     Revoked,
     /// Go by these settings from now on; they are those before, renewed.

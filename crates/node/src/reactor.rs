@@ -6,6 +6,7 @@
 //! nothing waits but `poll`.
 
 use crate::door::Door;
+use crate::journal::JournalSender;
 use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post};
 use crate::pressure::SharedPressure;
@@ -77,6 +78,7 @@ pub struct Reactor<N, M, C> {
     memory: Box<dyn Memory>,
     judging: Judging,
     inspecting: inspecting::Inspecting,
+    journal: Option<JournalSender>,
     events: Vec<Event>,
     posts: Vec<Post>,
     ready: VecDeque<Conn>,
@@ -115,6 +117,8 @@ pub struct ReactorParts<N, M, C> {
     pub users: Arc<Users>,
     /// How short of memory the process is.
     pub pressure: Arc<SharedPressure>,
+    /// Where what is told of clients goes; nowhere without it.
+    pub journal: Option<JournalSender>,
 }
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
@@ -133,6 +137,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             door,
             users,
             pressure,
+            journal,
         } = parts;
         let now = clock.now();
         let home = home.or_else(|| {
@@ -154,6 +159,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             memory,
             judging: Judging::new(judge),
             inspecting: inspecting::Inspecting::default(),
+            journal,
             events: Vec::new(),
             posts: Vec::new(),
             ready: VecDeque::new(),
@@ -223,6 +229,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             home.finish_turn(&mut self.home_out);
         }
         self.exchange();
+        if !self.edge.out.journal.is_empty() {
+            self.hand_over_journal();
+        }
         self.watch.end(self.clock.monotonic_us());
         Ok(if self.stopping {
             Turn::Stop
@@ -329,6 +338,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.net.stop_accepting();
                 self.edge.drain(window_ms);
             }
+            Control::Publish { topic, payload } => self.edge.publish_own(&topic, &payload),
             Control::Revoked => self.edge.revocations_changed(),
             Control::Settings(settings) => {
                 if let Some(home) = &mut self.home {
@@ -414,6 +424,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.give_edge(self.id, self.watch.since_us(), letters.drain(..));
             }
             put_back(letters, &mut self.home_out.letters[own]);
+            if !self.home_out.occupancy.is_empty() {
+                is_quiet = false;
+                for occupancy in std::mem::take(&mut self.home_out.occupancy) {
+                    self.edge.tell_occupancy(&occupancy);
+                }
+            }
             if is_quiet {
                 break;
             }

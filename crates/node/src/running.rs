@@ -4,6 +4,7 @@ mod ending;
 
 use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
 use crate::io_thread::{Shared, ThreadParts};
+use crate::journal::JournalSender;
 use crate::log_thread::{self, LogError, OpenLog, OpenOptions};
 use crate::logs::LogStatistics;
 use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
@@ -67,6 +68,8 @@ pub struct NodeOptions {
     pub data_dir: Option<PathBuf>,
     /// Who judges credentials; needed if the settings have entitlement.
     pub judge: Option<Arc<dyn Judge>>,
+    /// Where what is told of clients goes, if the settings ask for it.
+    pub journal: Option<JournalSender>,
 }
 
 impl fmt::Debug for NodeOptions {
@@ -277,6 +280,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         inherited: options.inherited,
         hash_seed: options.hash_seed,
         judge: options.judge,
+        journal: options.journal,
         began: Instant::now(),
     };
     let shared = Arc::new(shared);
@@ -513,6 +517,16 @@ impl Node {
     /// Where a shard is reached.
     pub(crate) fn address_of(&self, shard: usize) -> &Address {
         &self.shards.0[shard]
+    }
+
+    /// Publishes on a topic of the node's own, by one of its shards. What there is no room for is given up.
+    pub fn publish_own(&self, topic: &str, payload: &[u8]) {
+        if let Some(shard) = self.shards.0.first() {
+            shard.send(Post::Control(Control::Publish {
+                topic: topic.into(),
+                payload: payload.into(),
+            }));
+        }
     }
 
     /// The settings that are in force.

@@ -3,7 +3,9 @@
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest};
 use broker::filters::FilterTrie;
 use broker::mail::PageLimits;
-use broker::settings::{AddressSettings, Durability, Limits, LogSettings, Settings};
+use broker::settings::{
+    AddressSettings, Durability, JournalSettings, Limits, LogSettings, Settings, SysSettings,
+};
 use log::NewRecord;
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
@@ -120,6 +122,8 @@ fn settings() -> Settings {
         node_name: "test".into(),
         compression: None,
         allowed_origins: Vec::new(),
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
         entitlement: None,
     }
 }

@@ -6,8 +6,9 @@ use broker::entitlement::Permissions;
 use broker::filters::FilterTrie;
 use broker::mail::Code;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits,
-    LogSettings, OlderEpoch, RuleSettings, Settings, TicketKey, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, EntitlementSettings, JournalSettings,
+    LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey,
+    TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -455,6 +456,8 @@ fn draw_settings(
         other_addresses: Vec::new(),
         compression: None,
         allowed_origins: vec!["*".into()],
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
         entitlement: None,
     }
 }

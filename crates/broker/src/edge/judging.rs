@@ -15,7 +15,9 @@ use crate::entitlement::{
     Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
     Question,
 };
+use crate::journal::Deed;
 use crate::session::{Credential, State};
+use crate::sys;
 use crate::topic::Filter;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
@@ -83,10 +85,52 @@ impl Edge {
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
+        self.permit_as(index, action, wanted, true)
+    }
+
+    /// The same; that it is permitted is only told if it is done at once.
+    #[inline]
+    pub(crate) fn permit_as(
+        &mut self,
+        index: u32,
+        action: Action,
+        wanted: Filter<'_>,
+        is_done: bool,
+    ) -> Result<(), ErrorCode> {
+        if wanted.as_str().as_bytes().first() == Some(&b'$') {
+            self.permit_reserved(index, action, wanted)?;
+        }
         match self.settings.entitlement {
             None => Ok(()),
-            Some(_) => self.permit_entitled(index, action, wanted),
+            Some(_) => {
+                let permitted = self.permit_entitled(index, action, wanted);
+                if is_done || permitted.is_err() {
+                    let deed = Deed::Act(action);
+                    self.tell_decision(index, deed, wanted.as_str(), permitted.err());
+                }
+                permitted
+            }
         }
+    }
+
+    /// The node's own topics: nobody else publishes there. Where nobody is asked for a token, whether they can be read is for the
+    /// configuration to say.
+    #[cold]
+    fn permit_reserved(
+        &mut self,
+        index: u32,
+        action: Action,
+        wanted: Filter<'_>,
+    ) -> Result<(), ErrorCode> {
+        let is_read = action != Action::Publish;
+        let is_open = self.settings.entitlement.is_some() || self.settings.sys.is_open;
+        if !sys::is_reserved(wanted.as_str()) || is_read && is_open {
+            return Ok(());
+        }
+        self.statistics.forbidden.count(action);
+        let refusal = ErrorCode::Forbidden;
+        self.tell_decision(index, Deed::Act(action), wanted.as_str(), Some(refusal));
+        Err(refusal)
     }
 
     #[cold]
@@ -161,12 +205,17 @@ impl Edge {
     ) -> Result<Shown, ErrorCode> {
         if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
             self.statistics.credentials_refused += 1;
-            return Err(ErrorCode::Unauthorized);
+            let refusal = ErrorCode::Unauthorized;
+            self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+            return Err(refusal);
         }
         let digest = Digest::of(kind, credential);
         if let Some(at) = self.judging.entitlements.find(digest) {
             let checked = self.check_entitlement(at);
-            self.count_refusal(checked)?;
+            if let Err(refusal) = self.count_refusal(checked) {
+                self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+                return Err(refusal);
+            }
             self.judging.entitlements.hold(at);
             return Ok(Shown::Known(at));
         }
@@ -231,6 +280,8 @@ impl Edge {
             self.judging.unsure.push(at);
         }
         let verdict = self.count_refusal(verdict);
+        let of = verdict.ok().or_else(|| self.entitlement_of(index));
+        self.tell_decision_of(index, of, Deed::Authenticate, "", verdict.err());
         self.slots[index].clear(flag::ASKED);
         match purpose {
             Purpose::Request => {
@@ -398,6 +449,10 @@ impl Edge {
         if slot.is(flag::CLOSING) || matches!(slot.protocol, Protocol::Free) {
             return false;
         }
+        if slot.protocol != Protocol::Http {
+            self.tell_decision(index, Deed::GoOn, "", Some(code));
+        }
+        let slot = &self.slots[index];
         let is_over = match slot.protocol {
             Protocol::Http => {
                 let is_over = self.poll_ended(index, code);

@@ -99,6 +99,7 @@ impl Edge {
         let now_s = self.now_s();
         if now_s != self.second {
             self.second = now_s;
+            self.renew_journal();
             self.ask_for_positions();
         }
         let pace = self.pace();
@@ -129,7 +130,9 @@ impl Edge {
         let positions = self.positions.next_step_ms();
         let handshake = self.handshakes.next_ms(self.now.monotonic_ms);
         let drain = self.drain_deadline_ms();
-        [handshake, poll, sweep, positions, drain]
+        let journal = self.journal.owes();
+        let journal = journal.then(|| u64::from(self.second + 1) * 1_000);
+        [handshake, poll, sweep, positions, drain, journal]
             .into_iter()
             .flatten()
             .min()

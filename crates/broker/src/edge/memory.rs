@@ -15,7 +15,10 @@ impl Edge {
         let mut memory = Components::new();
         memory.add(
             Component::Slots,
-            self.slots.memory_bytes() + self.stamps.memory_bytes() + self.peers.memory_bytes(),
+            self.slots.memory_bytes()
+                + self.stamps.memory_bytes()
+                + self.peers.memory_bytes()
+                + self.journal.memory_bytes(),
         );
         memory.add(Component::Subscriptions, self.subscriptions_bytes());
         let topics = self.topics.iter().map(|topics| topics.memory_bytes());

@@ -18,6 +18,7 @@ mod fanout_filters;
 mod filters;
 mod input;
 mod inspect;
+mod journal;
 mod judging;
 mod large;
 mod liveness;
@@ -60,6 +61,7 @@ pub(crate) use subscriptions::{Grant, Page};
 use crate::entitlement::Question;
 use crate::filters::FilterTrie;
 use crate::inspect::Answer;
+use crate::journal::Entry;
 use crate::mail::{EdgeId, HomeId, Letter, Request};
 use crate::now::Now;
 use crate::position::Position;
@@ -116,6 +118,8 @@ pub struct Outputs {
     pub answers: Vec<(u32, Answer)>,
     /// Connections that come to users and leave them, in order; those that come wait for an answer.
     pub users: Vec<UserChange>,
+    /// What is to be told of clients, where the settings ask for it.
+    pub journal: Vec<Entry>,
 }
 
 /// The edge role of one I/O thread.
@@ -126,6 +130,7 @@ pub struct Edge {
     pub(crate) slots: slots::Slots,
     stamps: Pages<u32, STAMPS_PAGE>,
     peers: peers::Peers,
+    journal: journal::Journal,
     rates: rates::Rates,
     pressure: Pressure,
     ring: ring::Ring,
@@ -207,6 +212,7 @@ impl Edge {
             slots: slots::Slots::new(),
             stamps: Pages::new(),
             peers: peers::Peers::default(),
+            journal: journal::Journal::new(&settings),
             rates: rates::Rates::new(&settings.limits),
             pressure: Pressure::None,
             // A page goes into the ring at once: if it did not fit, its own end would drive its beginning out for ever.
@@ -284,6 +290,7 @@ impl Edge {
         self.compression.forget_compressor();
         self.rates.renew(&settings.limits);
         self.settings = settings;
+        self.renew_journal();
         // What is no portion by the old bound may be one by the new: a home without credit would wait for it for ever.
         for home in 0..self.settings.homes_count {
             self.give_credit(home, 0);
@@ -538,6 +545,9 @@ impl Edge {
 
     /// Frees all that the connection owns; its key is dead from here on.
     fn forget(&mut self, index: u32) {
+        if self.notes_origins() {
+            self.session_ended(index);
+        }
         self.unsubscribe_all(index);
         self.release_outbox(index);
         self.forget_poll(index);

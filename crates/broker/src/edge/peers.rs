@@ -54,6 +54,12 @@ impl Edge {
         Some(address_of(*number))
     }
 
+    /// The client that a trusted proxy speaks for; none where there are no such proxies.
+    pub(super) fn client_of_proxy(&self, index: u32) -> Option<IpAddr> {
+        let number = self.peers.clients.get(index)?;
+        Some(address_of(*number))
+    }
+
     /// Finds out whose request this is. False: the shell has to be asked, and the request waits, not consumed.
     pub(crate) fn settle_client(&mut self, index: u32, request: &Request<'_>) -> bool {
         let addresses = &self.settings.addresses;

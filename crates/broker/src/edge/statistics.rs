@@ -119,6 +119,8 @@ pub struct EdgeStatistics {
     pub inflated: u64,
     /// Messages that would have inflated to more than a message may have; their connections were closed.
     pub inflate_too_large: u64,
+    /// Publications on `$sys/...` that were given up because their home had no room.
+    pub own_publications_lost: u64,
     /// Who was turned away because of how fast they were, or because memory was short.
     pub turned_away: TurnedAway,
 }
@@ -223,6 +225,7 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.incompressible += other.incompressible;
         self.inflated += other.inflated;
         self.inflate_too_large += other.inflate_too_large;
+        self.own_publications_lost += other.own_publications_lost;
         self.turned_away += other.turned_away;
     }
 }

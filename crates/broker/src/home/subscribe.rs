@@ -139,7 +139,11 @@ impl Home {
             None => true,
             Some(after) => self.last_of(topic) <= after && after <= place.settled,
         };
+        let was_vacant = self.is_vacant(topic);
         let (index, generation) = self.interests.grant(topic, from.edge);
+        if was_vacant {
+            self.tell_occupied(topic, out);
+        }
         self.statistics.gaps += u64::from(beginning.gap.is_some());
         self.consumed(from);
         out.post(

@@ -1,7 +1,9 @@
 //! Renewals by hand, and random ones against every topic.
 
 use super::*;
-use crate::settings::{AddressSettings, Durability, PublishSettings, TicketSettings};
+use crate::settings::{
+    AddressSettings, Durability, JournalSettings, PublishSettings, SysSettings, TicketSettings,
+};
 use stdx::prng::Prng;
 
 fn log(name: &str, first_partition: u32) -> LogSettings {
@@ -36,6 +38,8 @@ fn settings(rules: &[(&str, u16)]) -> Settings {
         other_addresses: Vec::new(),
         compression: None,
         allowed_origins: Vec::new(),
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
     };
     for (text, log) in rules {
         let number = settings.rules.len() as u16;

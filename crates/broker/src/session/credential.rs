@@ -172,13 +172,32 @@ impl Edge {
         action: Action,
         wanted: &str,
     ) -> Result<(), Fault> {
-        if self.settings.entitlement.is_none() {
+        self.permit_request_as(index, action, wanted, true)
+    }
+
+    /// The same of a publication whose body has not come: it is asked again when it has.
+    pub(super) fn permit_body(&mut self, index: u32, topic: &str) -> Result<(), Fault> {
+        self.permit_request_as(index, Action::Publish, topic, false)
+    }
+
+    fn permit_request_as(
+        &mut self,
+        index: u32,
+        action: Action,
+        wanted: &str,
+        is_done: bool,
+    ) -> Result<(), Fault> {
+        let is_asked = self.settings.entitlement.is_some();
+        // The node's own topics are looked at where nobody is asked, too.
+        if !is_asked && !wanted.starts_with('$') {
             return Ok(());
         }
         let wanted = Filter::parse(wanted)
             .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
-        self.permit(index, action, wanted).map_err(|code| {
-            match code == ErrorCode::Forbidden && self.slots[index].entitlement == NONE {
+        let permitted = self.permit_as(index, action, wanted, is_done);
+        permitted.map_err(|code| {
+            let is_anonymous = is_asked && self.slots[index].entitlement == NONE;
+            match code == ErrorCode::Forbidden && is_anonymous {
                 true => Fault::anonymous(),
                 false => code.into(),
             }

@@ -338,6 +338,8 @@ mod tests {
             other_addresses: Vec::new(),
             compression: None,
             allowed_origins: Vec::new(),
+            journal: crate::settings::JournalSettings::default(),
+            sys: crate::settings::SysSettings::default(),
             entitlement: None,
         }
     }

@@ -188,10 +188,12 @@ impl Edge {
         };
         encode(&retry, &mut head);
         self.send_private(index, &head);
+        self.tell_answer(index, 200, head.len());
         let slot = &mut self.slots[index];
         slot.protocol = Protocol::Events;
         slot.set(raw);
         self.statistics.event_streams += 1;
+        self.session_began(index);
         self.stamp(index);
         self.expect_acknowledgements(index);
     }

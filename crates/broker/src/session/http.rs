@@ -102,6 +102,9 @@ impl Edge {
                 return Progress::Stop;
             }
         };
+        if self.settings.journal.access {
+            self.note_request(index, request.method, request.target);
+        }
         if !self.settle_client(index, &request) {
             return Progress::Stop;
         }
@@ -175,7 +178,7 @@ impl Edge {
             }
             (Route::Topic(topic), "POST") => {
                 check_topic(&topic)?;
-                self.permit_request(index, Action::Publish, &topic)?;
+                self.permit_body(index, &topic)?;
                 let intent = Intent::one(topic, request, &target)?;
                 self.begin_body(index, request, intent, answer)
             }
@@ -234,6 +237,7 @@ impl Edge {
                 head.clear();
                 upgrade.encode_response_with(&mut head, chosen, deflate);
                 self.send_private(index, &head);
+                self.tell_answer(index, 101, head.len());
                 self.scratch = head;
                 let ping_interval_s = self.settings.limits.ping_interval_s;
                 let slot = &mut self.slots[index];
@@ -241,7 +245,10 @@ impl Edge {
                 slot.set_window_bits(deflate.map_or(0, |deflate| deflate.server_window_bits));
                 self.set_ping_interval(index, ping_interval_s);
                 match protocol {
-                    Protocol::Echo => self.statistics.echo_sessions += 1,
+                    Protocol::Echo => {
+                        self.statistics.echo_sessions += 1;
+                        self.session_began(index);
+                    }
                     _ => self.expect(Deadline::Hello(self.slots.key(index))),
                 }
             }
@@ -249,6 +256,7 @@ impl Edge {
                 self.statistics.http_errors += 1;
                 let mut head = Vec::new();
                 refusal.encode(&mut head);
+                self.tell_answer(index, refusal.status(), head.len());
                 // It says `Connection: close`.
                 self.send_answer(index, answer, head);
                 self.finish_answer(index, false);
@@ -476,6 +484,7 @@ impl Edge {
         }
         writer.finish_head();
         self.send_private(index, &out);
+        self.tell_answer(index, 204, out.len());
         self.finish_answer(index, answer.keep_alive);
     }
 
@@ -492,6 +501,7 @@ impl Edge {
         if status >= 400 {
             self.statistics.http_errors += 1;
         }
+        self.tell_answer(index, status, out.len());
         self.send_answer(index, answer, out);
         self.finish_answer(index, keep_alive);
     }
@@ -523,6 +533,7 @@ impl Edge {
                 .map(|position| (position.epoch, position.offset)),
         };
         problem.finish(writer);
+        self.tell_answer(index, status, out.len());
         self.send_answer(index, answer, out);
         self.finish_answer(index, keep_alive);
     }

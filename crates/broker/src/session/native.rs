@@ -4,6 +4,7 @@ use crate::edge::{
     Edge, Grant, LeftOut, Pressure, Protocol, Refusal, Wish, append_attributes, flag, retained,
 };
 use crate::entitlement::Action;
+use crate::journal::Deed;
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
     Reply, Request, Start,
@@ -126,6 +127,7 @@ impl Edge {
         self.count_handshake(index);
         self.stamp_hello(index);
         self.statistics.native_sessions += 1;
+        self.session_began(index);
         self.send_native(index, &welcome);
         match ticket {
             None => {}
@@ -241,6 +243,7 @@ impl Edge {
         if let Some(publishing) = &rule.publishing
             && let Err(code) = self.may_publish_under(index, publishing, publish.options.retain)
         {
+            self.tell_decision(index, Deed::Act(Action::Publish), publish.topic, Some(code));
             return self.native_refuse(index, reference, code);
         }
         let limit = rule

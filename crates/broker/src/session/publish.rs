@@ -9,6 +9,7 @@ use super::once::Once;
 use super::route;
 use crate::edge::{Edge, flag};
 use crate::entitlement::Action;
+use crate::journal::Deed;
 use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter};
 use crate::position::Position;
 use crate::topic::TopicName;
@@ -118,7 +119,11 @@ impl Edge {
                 }
                 let rule = &self.settings.rules[usize::from(rule)];
                 if let Some(publishing) = &rule.publishing {
-                    self.may_publish_under(index, publishing, message.retain)?;
+                    let permitted = self.may_publish_under(index, publishing, message.retain);
+                    if let Err(code) = permitted {
+                        self.tell_decision(index, Deed::Act(Action::Publish), topic, Some(code));
+                        return Err(code.into());
+                    }
                 }
                 let limit = rule
                     .message_bytes_max

@@ -91,6 +91,7 @@ impl Edge {
                 match close.code {
                     Some(code) => self.close_websocket(index, code, ""),
                     None => {
+                        self.note_close(index, None);
                         self.send_frame(index, Opcode::Close, &[]);
                         self.close(index);
                     }
@@ -122,6 +123,7 @@ impl Edge {
             return;
         }
         self.note_end(index, End::of_node(code.0));
+        self.note_close(index, Some(code.0));
         let payload = ClosePayload::new(code, reason);
         self.send_frame(index, Opcode::Close, payload.as_bytes());
         self.close(index);

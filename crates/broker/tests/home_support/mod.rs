@@ -3,8 +3,8 @@
 use broker::filters::FilterTrie;
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings,
-    Settings, TicketSettings,
+    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, OlderEpoch,
+    RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use std::sync::Arc;
 
@@ -95,6 +95,8 @@ impl Setup {
             node_name: "test".into(),
             compression: None,
             allowed_origins: Vec::new(),
+            journal: JournalSettings::default(),
+            sys: SysSettings::default(),
             entitlement: None,
         })
     }

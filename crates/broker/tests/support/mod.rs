@@ -39,9 +39,11 @@
 //! | `drain 1000` | edges lead their clients away over so many milliseconds |
 //! | `count lagging pages` | counters of all edges |
 //! | `operator connections lagging`, `operator topics a/`, `operator disconnect a return`, ... | what an operator asks of the first shard (`operator.rs`) |
+//! | `journal` | what edges have told of their clients since the last time |
 //! | `large reads` | the script is about how much is read at once, and runs only once |
 
 mod client;
+mod journal;
 mod judge;
 mod operator;
 mod request;
@@ -50,8 +52,8 @@ mod world;
 
 use broker::filters::FilterTrie;
 use broker::settings::{
-    AddressSettings, Durability, LagPolicy, Limits, LogSettings, RuleSettings, Settings,
-    TicketSettings,
+    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, RuleSettings,
+    Settings, SysSettings, TicketSettings,
 };
 use std::fmt::Write;
 
@@ -161,6 +163,8 @@ pub fn settings() -> Settings {
         node_name: "node".into(),
         compression: None,
         allowed_origins: Vec::new(),
+        journal: JournalSettings::default(),
+        sys: SysSettings::default(),
         entitlement: None,
     }
 }

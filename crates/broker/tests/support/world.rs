@@ -1,6 +1,7 @@
 //! The world of a script: nodes, clients and the sockets between them; what a reactor and a network do, as values.
 
 use super::client::Client;
+use super::journal;
 use super::judge::FakeJudge;
 use super::users::Users;
 use super::{operator, request};
@@ -225,6 +226,12 @@ impl<'a> World<'a> {
             ["large", "reads"] => {}
             ["operator", ref asked @ ..] => self.operate(asked, said),
             ["count", ref names @ ..] => said.push(self.count(names)),
+            ["journal"] => {
+                for shard in &mut self.shards {
+                    let entries = std::mem::take(&mut shard.edge.out.journal);
+                    said.extend(entries.iter().map(journal::text));
+                }
+            }
             _ => panic!("no such command: {line}"),
         }
     }
@@ -424,7 +431,11 @@ impl<'a> World<'a> {
                 generation: 0,
             }
         });
-        shard.edge.accepted(key, [127, 0, 0, 1].into());
+        let peer = [127, 0, 0, 1].into();
+        shard.edge.accepted(key, peer);
+        if shard.edge.notes_origins() {
+            shard.edge.accepted_through(key, peer, 0);
+        }
         shard.ready.push_back(key);
         let before = self.clients.get_mut(name);
         let mut client = Client::default();
@@ -555,6 +566,10 @@ impl<'a> World<'a> {
                 is_quiet &= letters.is_empty();
                 let to = &mut self.shards[edge].letters;
                 to.extend(letters.into_iter().map(|letter| (at as u16, letter)));
+            }
+            for occupancy in std::mem::take(&mut self.shards[at].out.occupancy) {
+                is_quiet = false;
+                self.shards[at].edge.tell_occupancy(&occupancy);
             }
             while !self.letters_stopped
                 && let Some((from, letter)) = self.shards[at].letters.pop_front()

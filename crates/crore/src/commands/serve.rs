@@ -14,17 +14,20 @@ use crate::configuration::{self, Configuration, assemble, assemble_logging, docu
 use crate::draining::{self, Draining};
 use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
-use crate::logging::{Level, Log, Target};
+use crate::logging::{Level, Levels, Log, Target};
 use crate::metrics::push::{self, Push, PushCounters};
 use crate::reload::Reloader;
 use crate::signals::Signal;
 use crate::sockets::{self, Sockets};
 use crate::{
-    memory_ceiling, metrics, process, service_manager, shortages, signals, ticket_keys, tls_files,
+    journal, memory_ceiling, metrics, process, service_manager, shortages, signals, sys_statistics,
+    ticket_keys, tls_files,
 };
 use anyhow::Context;
 use broker::entitlement::Judge;
+use broker::settings::Settings;
 use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
+use node::journal::JournalSender;
 use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
@@ -75,7 +78,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     );
     let operators = sockets.bind(configuration.addresses("listen.operators"))?;
     let operator_addresses = local_addresses(&operators)?;
-    let mut serving = start(&configuration, &operator_addresses, &sockets)?;
+    let (journal_sender, journal_receiver) = node::journal::journal();
+    let mut serving = start(
+        &configuration,
+        &operator_addresses,
+        &sockets,
+        journal_sender,
+    )?;
     give_up_low_ports().context("the right to bind low ports cannot be given up")?;
     log.begin().context("no thread to write log lines")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
@@ -83,6 +92,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         entitled::watch(notices, changed, log.to(Target::Entitlement))
             .context("no thread to tell of refusals")?;
     }
+
+    let plain_count = serving.addresses.len();
+    journal::watch(journal_receiver, plain_count, log).context("no thread to tell of clients")?;
 
     for address in &serving.addresses {
         log.announce("listening clients", &[("url", &http_url(*address))]);
@@ -108,6 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let limits = log.to(Target::Limits);
     shortages::watch(Arc::clone(&serving.node), limits)
         .context("no thread to watch for shortages")?;
+    sys_statistics::spawn(&serving.node, &reloader).context("no thread to publish statistics")?;
     service_manager::ready("serves");
     let watched = Arc::clone(&serving.node);
     service_manager::watch(move || {
@@ -204,6 +217,23 @@ impl Serving {
                 node.revocations_changed();
             }
         })
+    }
+
+    fn logging(&self, log: Log) -> Logging {
+        let node = Arc::clone(&self.node);
+        let change = move |levels: &Levels| {
+            log.set_levels(levels);
+            if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
+                let mut settings = Settings::clone(&node.settings());
+                settings.journal = assemble_logging::journal_of(settings.journal, levels);
+                // Its rules are those that are in force: none waits.
+                node.reload(settings);
+            }
+        };
+        Logging {
+            log,
+            change: Arc::new(change),
+        }
     }
 
     fn reloader(
@@ -325,10 +355,7 @@ impl Serving {
                 }
             }),
             metrics: Box::new(move || metrics::text(&gather())),
-            logging: Logging {
-                log,
-                change: Arc::new(move |levels| log.set_levels(levels)),
-            },
+            logging: self.logging(log),
             revoking,
             drain,
             node: Arc::clone(&self.node),
@@ -343,6 +370,7 @@ fn start(
     configuration: &Configuration,
     operators: &[SocketAddr],
     sockets: &Sockets,
+    journal: JournalSender,
 ) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
     options.inherited = sockets.of_clients();
@@ -355,6 +383,7 @@ fn start(
     notices.extend(about(Target::Tls, notice));
     let server = tls.as_ref().map(|tls| Arc::clone(&tls.server));
     options.tls = tls;
+    options.journal = Some(journal);
     let entitled = entitled::prepare(configuration)?;
     notices.extend(about(Target::Entitlement, entitled::notices(configuration)));
     options.judge = entitled

@@ -2,12 +2,12 @@
 
 use super::fault::Origin;
 use super::value::Value;
-use super::{Configuration, Entry};
+use super::{Configuration, Entry, assemble_logging};
 use broker::filters::FilterTrie;
 use broker::settings::ForwardedField;
 use broker::settings::{
     AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings,
-    PublishSettings, Publishers, RuleSettings, Settings, TicketSettings,
+    PublishSettings, Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
 use node::admission::{AdmissionOptions, EntranceLimits};
@@ -54,6 +54,8 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         },
         // Its keys are read by who starts the node.
         judge: None,
+        // Its reader is who starts the node.
+        journal: None,
     }
 }
 
@@ -127,6 +129,13 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
             publishing: publishing(entry),
         });
     }
+    if let Some(rule) = sys_rule(configuration, &rules)
+        && let Ok(filter) = Filter::parse(broker::sys::FILTER)
+    {
+        rule_filters.insert(filter, rules.len() as u16);
+        rules.push(rule);
+    }
+    let sys = sys_settings(configuration);
     Settings {
         edges_count: threads as u16,
         homes_count: homes as u16,
@@ -141,7 +150,38 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
         compression: compression(configuration),
         allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
         entitlement: crate::entitled::settings(configuration),
+        journal: assemble_logging::journal(configuration),
+        sys,
     }
+}
+
+/// What is published on `$sys/...`.
+fn sys_settings(configuration: &Configuration) -> SysSettings {
+    SysSettings {
+        clients: configuration.is_on("sys.clients"),
+        topics: configuration.is_on("sys.topics"),
+        events_rate_max: number_u32(configuration, "sys.events_rate_max"),
+        is_open: configuration.is_on("sys.open"),
+    }
+}
+
+/// The rule of the node's own topics, where something is published there and the configuration has none for all of them. It keeps
+/// them in the first log, where they are without it: a running node takes it, and gives it back.
+fn sys_rule(configuration: &Configuration, rules: &[RuleSettings]) -> Option<RuleSettings> {
+    let is_on = ["sys.statistics", "sys.clients", "sys.topics"]
+        .iter()
+        .any(|key| configuration.is_on(key));
+    let has_one = rules
+        .iter()
+        .any(|rule| &*rule.filter == broker::sys::FILTER);
+    (is_on && !has_one).then(|| RuleSettings {
+        filter: broker::sys::FILTER.into(),
+        publishing: Some(Box::new(PublishSettings {
+            publishers: Publishers::Nobody,
+            ..PublishSettings::default()
+        })),
+        ..rules[0].clone()
+    })
 }
 
 fn networks(configuration: &Configuration, key: &str) -> impl Iterator<Item = Network> {

@@ -4,7 +4,8 @@
 
 use super::Configuration;
 use super::fault::Fault;
-use crate::logging::{Format, Level, Levels, Log, OFF, TARGETS, parse_pair};
+use crate::logging::{Format, Level, Levels, Log, OFF, TARGETS, Target, parse_pair};
+use broker::settings::JournalSettings;
 
 /// The log of a node.
 pub fn log(configuration: &Configuration) -> Log {
@@ -24,6 +25,31 @@ pub fn levels(configuration: &Configuration) -> Levels {
         levels.set(target, level);
     }
     levels
+}
+
+/// What edges are to tell.
+pub fn journal(configuration: &Configuration) -> JournalSettings {
+    let rate = |key| {
+        let rate = configuration.number(key).unwrap_or(0);
+        u32::try_from(rate).unwrap_or(u32::MAX)
+    };
+    let rates = JournalSettings {
+        access_rate_max: rate("logging.access_rate_max"),
+        audit_rate_max: rate("logging.audit_rate_max"),
+        ..JournalSettings::default()
+    };
+    journal_of(rates, &levels(configuration))
+}
+
+/// The same with what these levels need.
+pub fn journal_of(journal: JournalSettings, levels: &Levels) -> JournalSettings {
+    let audit = levels.of(Target::Audit);
+    JournalSettings {
+        access: levels.of(Target::Access).is_some(),
+        granted: audit >= Some(Level::Info),
+        refused: audit >= Some(Level::Warn),
+        ..journal
+    }
 }
 
 /// Appends what is wrong with levels of targets.

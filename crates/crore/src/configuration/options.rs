@@ -6,6 +6,7 @@
 pub mod entitlement;
 mod limits;
 mod metrics;
+mod sys;
 mod tables;
 
 pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
@@ -14,6 +15,7 @@ use super::value::{Kind, Value};
 use entitlement::ENTITLEMENT_OPTIONS;
 use limits::LIMIT_OPTIONS;
 use metrics::METRICS_OPTIONS;
+use sys::SYS_OPTIONS;
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +116,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "Bounds of a node, and of each of its shards, sessions and messages.",
     ),
     entitlement::SECTION,
+    sys::SECTION,
 ];
 
 const fn option(
@@ -204,16 +207,21 @@ const MANY: u64 = u32::MAX as u64 - 1;
 /// Options that stand once.
 pub const OPTIONS: &[OptionSpec] = &joined::<
     {
-        NODE_OPTIONS.len() + METRICS_OPTIONS.len() + LIMIT_OPTIONS.len() + ENTITLEMENT_OPTIONS.len()
+        NODE_OPTIONS.len()
+            + METRICS_OPTIONS.len()
+            + LIMIT_OPTIONS.len()
+            + ENTITLEMENT_OPTIONS.len()
+            + SYS_OPTIONS.len()
     },
 >([
     NODE_OPTIONS,
     METRICS_OPTIONS,
     LIMIT_OPTIONS,
     ENTITLEMENT_OPTIONS,
+    SYS_OPTIONS,
 ]);
 
-const fn joined<const N: usize>(parts: [&[OptionSpec]; 4]) -> [OptionSpec; N] {
+const fn joined<const N: usize>(parts: [&[OptionSpec]; 5]) -> [OptionSpec; N] {
     let mut all = [parts[0][0]; N];
     let (mut at, mut part, mut place) = (0, 0, 0);
     while at < N {
@@ -414,6 +422,18 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         Kind::Words,
         "",
         "Levels of single targets, such as [\"access=info\", \"tls=debug\"]; off writes nothing. Targets: node, configuration, operators, entitlement, tls, tickets, limits, log, logging; and off unless they are named here: access (clients that come and go, HTTP requests) and audit (what clients were permitted, info, and refused, warn). Operators can change them until the next reload.",
+    ),
+    live(
+        "logging.access_rate_max",
+        count(1, 100_000),
+        "1000",
+        "Lines about access in a second, each I/O thread its share; how many were left out is said when the second is over.",
+    ),
+    live(
+        "logging.audit_rate_max",
+        count(1, 100_000),
+        "1000",
+        "The same of audit.",
     ),
     live(
         "http.head_bytes_max",

@@ -1,10 +1,10 @@
-//! What the metrics say of the node's own log lines: written, dropped, left out.
+//! What the metrics say of what the node says itself: log lines written, dropped, left out; `$sys/...`.
 
 use super::families::Families;
 use crate::logging::{Counts, TARGETS};
 
-/// Families of the process's log.
-pub fn write(families: &mut Families, counts: &Counts) {
+/// Families of the process's log, and of publications of its own.
+pub fn write(families: &mut Families, counts: &Counts, sys_lost: u64) {
     let written: Vec<(&str, u64)> = TARGETS
         .into_iter()
         .map(|target| (target.word(), counts.written[target as usize]))
@@ -20,5 +20,10 @@ pub fn write(families: &mut Families, counts: &Counts) {
         "Lines that were not written: those before them were not taken (output), or there were more in a second than is wanted (rate).",
         "reason",
         &[("output", counts.dropped), ("rate", counts.left_out)],
+    );
+    families.counter(
+        "crore_sys_publications_lost_total",
+        "Publications on $sys/... that were given up because their home had no room.",
+        sys_lost,
     );
 }

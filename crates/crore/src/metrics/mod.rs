@@ -82,7 +82,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     process::write_memory(&mut families, &statistics.memory, rest);
     process::write_process(&mut families);
     write_reloads(&mut families, sources.reloads);
-    log::write(&mut families, &sources.log);
+    log::write(&mut families, &sources.log, edge.own_publications_lost);
     write_pushes(&mut families, sources.pushes);
     families.finish()
 }

@@ -26,12 +26,26 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 .map(|refused| door::refusal(refused.code, refused.retry_after_s)),
         };
         match refusal {
-            None => self.edge.accepted(conn, peer),
+            None => {
+                self.edge.accepted(conn, peer);
+                if self.edge.notes_origins() {
+                    self.edge.accepted_through(conn, peer, listener);
+                }
+            }
             Some(refusal) => {
                 // A fresh socket's buffer takes it whole. Where TLS is spoken nothing can be said yet.
                 let _ = self.net.write(conn, &[IoSlice::new(&refusal)]);
                 self.net.close(conn, Close::Graceful);
             }
+        }
+    }
+
+    /// What is told of clients goes to whoever writes it.
+    #[cold]
+    pub(super) fn hand_over_journal(&mut self) {
+        let entries = std::mem::take(&mut self.edge.out.journal);
+        if let Some(journal) = &self.journal {
+            journal.send(entries);
         }
     }
 

@@ -88,6 +88,7 @@ impl World {
                 door: None,
                 users: users.clone(),
                 pressure: std::sync::Arc::default(),
+                journal: None,
             };
             self.reactors.push(Reactor::new(parts));
             self.revocations.push(0);

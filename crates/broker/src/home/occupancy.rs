@@ -1,0 +1,101 @@
+//! Who listens: the first subscriber of a topic by its name, and the last, for `$sys/topics/...`.
+//!
+//! Beside the path: where the settings do not ask for it, a subscription passes by here with a branch. Invariants: what is said
+//! in a second has a bound, and the rest is counted and said when the second is over, so that a storm costs a counter; nothing
+//! is said of `$sys/...` itself.
+
+use super::{Home, HomeOutputs};
+use crate::sys::{Occupancy, is_reserved};
+
+/// What may still be said in this second, and what was not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    second: u64,
+    occupied: u32,
+    vacated: u32,
+    occupied_left_out: u64,
+    vacated_left_out: u64,
+}
+
+impl Told {
+    fn owes(&self) -> bool {
+        self.occupied_left_out > 0 || self.vacated_left_out > 0
+    }
+}
+
+impl Home {
+    /// Whether a topic that is about to be subscribed to, or has just been released, has no subscriber by its name, and
+    /// somebody wants to know.
+    #[inline]
+    pub(super) fn is_vacant(&self, topic: u32) -> bool {
+        self.settings.sys.topics && !self.interests.is_subscribed(topic)
+    }
+
+    /// It has got its first one.
+    pub(super) fn tell_occupied(&mut self, topic: u32, out: &mut HomeOutputs) {
+        let name = self.interests.topics.name(topic);
+        if is_own(name) {
+            return;
+        }
+        let rate_max = self.events_rate_max();
+        let told = &mut self.told;
+        match told.occupied < rate_max {
+            true => {
+                told.occupied += 1;
+                out.occupancy.push(Occupancy::Occupied(name.into()));
+            }
+            false => told.occupied_left_out += 1,
+        }
+    }
+
+    /// It has lost its last one.
+    pub(super) fn tell_vacated(&mut self, topic: u32, out: &mut HomeOutputs) {
+        let name = self.interests.topics.name(topic);
+        if is_own(name) {
+            return;
+        }
+        let rate_max = self.events_rate_max();
+        let told = &mut self.told;
+        match told.vacated < rate_max {
+            true => {
+                told.vacated += 1;
+                out.occupancy.push(Occupancy::Vacated(name.into()));
+            }
+            false => told.vacated_left_out += 1,
+        }
+    }
+
+    /// This home's share.
+    fn events_rate_max(&self) -> u32 {
+        let homes_count = u32::from(self.settings.homes_count.max(1));
+        self.settings.sys.events_rate_max.div_ceil(homes_count)
+    }
+
+    /// Once in each turn: says what was left out when its second is over.
+    pub(super) fn renew_told(&mut self, out: &mut HomeOutputs) {
+        let second = self.steady.ms / 1_000;
+        if second == self.told.second {
+            return;
+        }
+        if self.told.owes() {
+            out.occupancy.push(Occupancy::LeftOut {
+                occupied: self.told.occupied_left_out,
+                vacated: self.told.vacated_left_out,
+            });
+        }
+        self.told = Told {
+            second,
+            ..Told::default()
+        };
+    }
+
+    /// When the second is over in which something was left out; steady milliseconds.
+    pub(super) fn told_deadline_ms(&self) -> Option<u64> {
+        let told = &self.told;
+        told.owes().then(|| (told.second + 1) * 1_000)
+    }
+}
+
+fn is_own(name: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(is_reserved)
+}

@@ -1,0 +1,181 @@
+//! What an edge tells of its clients, as plain values: the access log and the audit log are made of it.
+//!
+//! Place: beside the path. Where the settings ask for it ([`JournalSettings`](crate::settings::JournalSettings)), an edge leaves
+//! entries in its outputs, and the shell hands them to whoever writes them. Invariants: an entry holds no credential, no payload
+//! and no query of a request; its texts have bounds; the settings bound how many come in a second, and what is left out is said.
+
+use crate::entitlement::Action;
+use std::net::IpAddr;
+use wire::native::ErrorCode;
+
+/// Longest path of a request that is told, in bytes.
+pub const PATH_BYTES_MAX: usize = 512;
+/// Longest method.
+pub const METHOD_BYTES_MAX: usize = 32;
+
+/// Something that a client did, or that was done to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// When: milliseconds since 1970.
+    pub time_ms: u64,
+    /// What.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A session has begun.
+    Connected(Client),
+    /// A session is over.
+    Disconnected {
+        /// Whose.
+        client: Client,
+        /// With which WebSocket close code, as its client sees it; 1000 for an event stream that was ended, 1006 for what was lost
+        /// or reset.
+        code: u16,
+        /// How long it lasted, in milliseconds; none if nobody looked when it began.
+        duration_ms: Option<u64>,
+    },
+    /// An HTTP request has been answered; of one that goes on as a session or a stream, its head.
+    Requested {
+        /// Whose.
+        client: Client,
+        /// Its method; empty if it could not be understood.
+        method: Box<str>,
+        /// Its path, as it was sent, without the query; at most [`PATH_BYTES_MAX`] bytes.
+        path: Box<str>,
+        /// The answer's status.
+        status: u16,
+        /// The answer's bytes, with its head.
+        bytes: u64,
+        /// From the end of its head to the answer, in milliseconds.
+        duration_ms: u64,
+    },
+    /// It was looked at what a client may do.
+    Decided {
+        /// Which.
+        client: Client,
+        /// What it wanted to do.
+        deed: Deed,
+        /// A topic or filter; empty where there is none.
+        topic: Box<str>,
+        /// Why not; none if it may.
+        refusal: Option<ErrorCode>,
+    },
+    /// More happened in a second than the settings want to be told.
+    LeftOut {
+        /// Sessions and requests.
+        access: u64,
+        /// Decisions.
+        audit: u64,
+    },
+}
+
+/// Who it was, as far as the edge knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// The number by which the node knows the connection.
+    pub connection: u64,
+    /// What it speaks.
+    pub transport: Transport,
+    /// Where it comes from.
+    pub address: Option<IpAddr>,
+    /// The number of the listener that it came through, if the edge was told.
+    pub listener: Option<u8>,
+    /// `sub` of its token, or the name of its API key; may be empty.
+    pub subject: Box<str>,
+}
+
+/// What a connection speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// HTTP requests.
+    Http,
+    /// An event stream.
+    Events,
+    /// The native protocol over WebSocket.
+    Native,
+    /// The echo over WebSocket.
+    Echo,
+}
+
+impl Transport {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Transport::Http => "http",
+            Transport::Events => "events",
+            Transport::Native => "native",
+            Transport::Echo => "echo",
+        }
+    }
+}
+
+/// What was decided about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// To do something with a topic.
+    Act(Action),
+    /// To be who a credential says.
+    Authenticate,
+    /// To go on under an entitlement that has ended.
+    GoOn,
+}
+
+impl Deed {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Deed::Act(Action::Subscribe) => "subscribe",
+            Deed::Act(Action::Publish) => "publish",
+            Deed::Act(Action::History) => "history",
+            Deed::Act(Action::Presence) => "presence",
+            Deed::Authenticate => "authenticate",
+            Deed::GoOn => "go_on",
+        }
+    }
+}
+
+/// The path of a request's target: without scheme and authority, which may hold a password, and without the query, which may hold
+/// a token.
+pub(crate) fn path_of(target: &str) -> &str {
+    let path = match target.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains(['/', '?']) => {
+            &rest[rest.find(['/', '?']).unwrap_or(rest.len())..]
+        }
+        _ => target,
+    };
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    start_of(path, PATH_BYTES_MAX)
+}
+
+/// The first bytes of a text, as far as whole characters go.
+pub(crate) fn start_of(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_hold_no_secrets() {
+        for (target, path) in [
+            ("/topics/a%20b?token=secret", "/topics/a%20b"),
+            ("/topics?topic=a&token=secret", "/topics"),
+            ("http://user:secret@host:1/a/b?token=secret", "/a/b"),
+            ("http://user:secret@host", ""),
+            ("http://user:secret@host?token=secret", ""),
+            ("/a://b?token=x", "/a://b"),
+            ("/a?b=http://c/secret", "/a"),
+            ("*", "*"),
+            ("/a#token=secret", "/a"),
+        ] {
+            assert_eq!(path_of(target), path, "{target}");
+        }
+        let long = format!("/{}", "\u{e9}".repeat(PATH_BYTES_MAX));
+        assert!(path_of(&long).len() >= PATH_BYTES_MAX - 1);
+        assert!(path_of(&long).len() <= PATH_BYTES_MAX);
+    }
+}

@@ -1,0 +1,125 @@
+//! `$sys/...`: topics that the node itself publishes to, and nobody else (`spec/protocol.md`).
+//!
+//! Place: they are ordinary topics with ordinary records; only who publishes is special. An edge makes the publications, as
+//! ordinary requests to the topics' homes. Invariants: wildcards at the beginning of a filter never cover them; what happens to
+//! these topics themselves is not told.
+
+use wire::http::problem::append_json_string;
+
+/// The level that all of them begin with.
+pub const ROOT: &str = "$sys";
+/// The filter that covers all of them.
+pub const FILTER: &str = "$sys/#";
+/// A session has begun.
+pub const CLIENTS_CONNECTED: &str = "$sys/clients/connected";
+/// A session is over.
+pub const CLIENTS_DISCONNECTED: &str = "$sys/clients/disconnected";
+/// A topic has its first subscriber by its name.
+pub const TOPICS_OCCUPIED: &str = "$sys/topics/occupied";
+/// A topic has lost its last one.
+pub const TOPICS_VACATED: &str = "$sys/topics/vacated";
+
+/// Whether a topic, or a filter's topics, are the node's own.
+pub fn is_reserved(name: &str) -> bool {
+    name.strip_prefix(ROOT)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Where a node's statistics are published. Its name is one level, whatever characters it has.
+pub fn statistics_topic(node: &str) -> String {
+    let is_special =
+        |character: char| matches!(character, '/' | '+' | '#') || character.is_control();
+    let name = node.replace(is_special, "_");
+    format!("{ROOT}/node/{name}/statistics")
+}
+
+/// What a home has to say of who listens to its topics.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Occupancy {
+    /// A topic has its first subscriber by its name.
+    Occupied(Box<[u8]>),
+    /// A topic has lost its last one.
+    Vacated(Box<[u8]>),
+    /// More of it happened in a second than the settings want to be told.
+    LeftOut {
+        /// Topics occupied.
+        occupied: u64,
+        /// Topics vacated.
+        vacated: u64,
+    },
+}
+
+/// A JSON object that grows by members.
+#[derive(Debug)]
+pub(crate) struct Object(Vec<u8>);
+
+impl Object {
+    /// One with the node's name.
+    pub fn of_node(node: &str) -> Object {
+        Object(vec![b'{']).text("node", node)
+    }
+
+    /// With a text.
+    pub fn text(mut self, name: &str, value: &str) -> Object {
+        self.begin(name);
+        append_json_string(&mut self.0, value);
+        self
+    }
+
+    /// With a number that JavaScript can hold.
+    pub fn number(mut self, name: &str, value: u64) -> Object {
+        self.begin(name);
+        self.0.extend_from_slice(value.to_string().as_bytes());
+        self
+    }
+
+    /// The whole.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.0.push(b'}');
+        self.0
+    }
+
+    fn begin(&mut self, name: &str) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        append_json_string(&mut self.0, name);
+        self.0.push(b':');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::TopicName;
+
+    #[test]
+    fn what_is_reserved() {
+        for name in ["$sys", "$sys/", "$sys/a", "$sys/#", "$sys/+/b"] {
+            assert!(is_reserved(name), "{name}");
+        }
+        for name in ["$system", "$SYS/a", "sys/a", "$", "a/$sys", "/$sys", "#"] {
+            assert!(!is_reserved(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_nodes_are_one_level() {
+        assert_eq!(statistics_topic("n1"), "$sys/node/n1/statistics");
+        let topic = statistics_topic("a/b+#\u{0}\u{7f}");
+        assert_eq!(topic, "$sys/node/a_b____/statistics");
+        assert!(TopicName::parse(&topic).is_ok());
+    }
+
+    #[test]
+    fn objects() {
+        let object = Object::of_node("a\"b")
+            .number("left_out", 7)
+            .text("topic", "x/y");
+        let text = String::from_utf8(object.finish()).unwrap();
+        assert_eq!(
+            text,
+            "{\"node\":\"a\\\"b\",\"left_out\":7,\"topic\":\"x/y\"}"
+        );
+    }
+}

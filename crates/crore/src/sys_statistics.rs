@@ -1,0 +1,88 @@
+//! Figures of the node on `$sys/node/NAME/statistics`, every `sys.interval`.
+//!
+//! Place: beside the node, on a thread of its own: it asks as a scrape of `/metrics` does, and publishes through a shard.
+//! Invariant: figures of the whole node only; nothing of a client or a topic.
+
+use crate::reload::Reloader;
+use broker::sys::statistics_topic;
+use node::{Node, NodeStatistics};
+use serde_json::json;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How often it looks whether it is time.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Publishes for as long as the node runs, whenever the configuration in force asks for it.
+///
+/// # Errors
+/// There is no thread to be had.
+pub fn spawn(node: &Arc<RwLock<Option<Node>>>, reloader: &Arc<Reloader>) -> io::Result<()> {
+    let (node, reloader) = (Arc::clone(node), Arc::clone(reloader));
+    let began = Instant::now();
+    let work = move || {
+        let mut published: Option<Instant> = None;
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            let interval_ms = reloader.number("sys.interval").unwrap_or(0);
+            let interval = Duration::from_millis(interval_ms);
+            let is_due = published.is_none_or(|at| at.elapsed() >= interval);
+            let is_wanted = is_due && reloader.is_on("sys.statistics");
+            // Not before: a reload has the configuration, and then wants the node.
+            let node = node.read().unwrap_or_else(PoisonError::into_inner);
+            let Some(node) = &*node else {
+                return;
+            };
+            if is_wanted {
+                published = Some(Instant::now());
+                let name = &node.settings().node_name;
+                let text = described(name, began.elapsed(), &node.statistics());
+                node.publish_own(&statistics_topic(name), text.as_bytes());
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("statistics".into());
+    thread.spawn(work).map(|_| ())
+}
+
+fn described(node: &str, uptime: Duration, statistics: &NodeStatistics) -> String {
+    let NodeStatistics { edge, home, .. } = statistics;
+    json!({
+        "node": node,
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": uptime.as_secs(),
+        "connections": edge.connections,
+        "connections_max": statistics.connections_max,
+        "native_sessions": edge.native_sessions,
+        "event_streams": edge.event_streams,
+        "subscriptions": edge.subscriptions,
+        "topics": home.topics,
+        "connections_accepted": edge.accepted,
+        "connections_closed": edge.closed,
+        "messages_published": home.published,
+        "messages_delivered": edge.delivered,
+        "bytes_received": edge.read_bytes,
+        "bytes_sent": edge.written_bytes,
+        "log_bytes": home.log_bytes,
+        "gaps": edge.gaps,
+        "slow_closed": edge.slow_closed,
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_a_json_object() {
+        let mut statistics = NodeStatistics::default();
+        statistics.edge.connections = 7;
+        let text = described("n\"1", Duration::from_millis(2_500), &statistics);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["node"], "n\"1");
+        assert_eq!(value["connections"], 7);
+        assert_eq!(value["uptime_s"], 2);
+    }
+}
