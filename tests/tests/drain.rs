@@ -91,7 +91,7 @@ fn readiness_fails_first() {
     assert_eq!(metrics.number("crore_draining"), 1);
     // The first signal is what happens already; the second ends it.
     server.process.signal("TERM");
-    server.process.signal("TERM");
+    server.process.signal("INT");
     let ended = server.end();
     assert!(!ended.status.success(), "{ended:?}");
 }
@@ -197,8 +197,8 @@ fn a_client_that_does_not_read() {
     deaf.send_frame(2, &[0x02, 0x00, 1, 1, 0, 4, b'n', b'e', b'w', b's', 0]);
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_subscriptions", |count| count == 1);
-    let payload = "x".repeat(512 << 10);
-    for _ in 0..16 {
+    let payload = "x".repeat(100 << 10);
+    for _ in 0..40 {
         publish(&server.url("/topics/news"), &payload);
     }
     let began = Instant::now();
@@ -226,7 +226,7 @@ fn a_log_that_stalls() {
         "-e",
         "trace=fdatasync",
         "-e",
-        "inject=fdatasync:delay_enter=10m:when=20+",
+        "inject=fdatasync:delay_enter=600000000:when=20+",
     ];
     let process = place.launch_by(&words);
     let server = place.started(process);

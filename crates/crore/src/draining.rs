@@ -7,12 +7,12 @@
 
 use crate::logging::{Level, Log};
 use crate::service_manager;
-use node::Node;
+use node::{IO_THREADS_END, Node};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long threads, and logs on disk, may take to end when the clients have gone.
+/// How long logs on disk may take to end when the clients have gone, and the I/O threads.
 pub const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Who has asked so recently how far the drain is will ask again.
 const WATCHED_WITHIN: Duration = Duration::from_secs(2);
@@ -119,7 +119,8 @@ impl Draining {
             delay_ms,
             window_ms,
         } = plan;
-        let longest = Duration::from_millis(delay_ms + window_ms) + STOP_WITHIN + FAREWELL;
+        let window = Duration::from_millis(delay_ms + window_ms);
+        let longest = window + IO_THREADS_END + STOP_WITHIN + FAREWELL;
         service_manager::stopping("drains", longest);
         log.write(
             Level::Info,

@@ -282,6 +282,23 @@ fn signals_end_it_after_a_drain() {
     }
 }
 
+/// Manual page and completions are committed for packages.
+#[test]
+fn what_packages_ship_is_what_the_binary_prints() {
+    for (arguments, file) in [
+        (&["man"][..], "man/crore.1"),
+        (&["completion", "bash"], "completions/crore.bash"),
+        (&["completion", "zsh"], "completions/_crore"),
+        (&["completion", "fish"], "completions/crore.fish"),
+    ] {
+        let path = format!("{}/../../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+        let committed = std::fs::read(&path).unwrap_or_default();
+        let printed = run(arguments).stdout;
+        let words = arguments.join(" ");
+        assert!(committed == printed, "run `crore {words} > deploy/{file}`");
+    }
+}
+
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let mut served = Served::start(&["--set", "node.drain_window=1h"]);

@@ -27,5 +27,6 @@ mod vital;
 
 pub use log_thread::LogError;
 pub use running::{
-    DoorStatistics, Node, NodeOptions, NodeStatistics, ProxyOptions, StartError, TlsOptions, start,
+    DoorStatistics, IO_THREADS_END, Node, NodeOptions, NodeStatistics, ProxyOptions, StartError,
+    TlsOptions, start,
 };

@@ -2,6 +2,8 @@
 
 mod ending;
 
+pub use ending::IO_THREADS_END;
+
 use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
 use crate::io_thread::{Shared, ThreadParts};
 use crate::journal::JournalSender;

@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How long I/O threads may take to end: closing a million sockets takes seconds.
+pub const IO_THREADS_END: Duration = Duration::from_secs(60);
 /// How often is looked whether all have gone.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
@@ -28,8 +30,8 @@ impl Node {
         }
     }
 
-    /// Ends all threads; connections that are left are reset. What homes have asked of logs on disk is done first. A thread
-    /// that has not ended by then, because its disk hangs, is left behind: the process is to end without it.
+    /// Ends all threads, those of logs on disk within so long after the I/O threads; connections that are left are reset. What homes
+    /// have asked of a log is done first. A thread whose disk hangs is left behind: the process is to end without it.
     ///
     /// # Errors
     /// What a thread had died of; `TimedOut` for one that is left behind.
@@ -38,7 +40,7 @@ impl Node {
     }
 
     pub(super) fn end(&mut self, within: Duration) -> io::Result<()> {
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + IO_THREADS_END;
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Stop));
         }
@@ -46,6 +48,7 @@ impl Node {
         for thread in self.threads.drain(..) {
             result = result.and(joined(thread, deadline, "an I/O thread"));
         }
+        let deadline = Instant::now() + within;
         // Homes ask no more: what they have asked is done before the end.
         for log in self.logs.iter().flatten() {
             // One that has ended already is joined below.
