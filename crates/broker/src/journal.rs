@@ -152,7 +152,11 @@ pub(crate) fn path_of(target: &str) -> &str {
 
 /// The first bytes of a text, as far as whole characters go.
 pub(crate) fn start_of(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 #[cfg(test)]

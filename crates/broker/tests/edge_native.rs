@@ -501,11 +501,11 @@ fn filters() {
             a: named x/1/2 3<0 deep
         b: publish 0 x parent
             a: named x 4<0 parent
-        b: publish 0 $sys/x hidden
-        a: subscribe 5 $sys/#
+        b: publish 0 $own/x hidden
+        a: subscribe 5 $own/#
             a: subscribed 5 filter
-        b: publish 0 $sys/x seen
-            a: named $sys/x 6<5 seen
+        b: publish 0 $own/x seen
+            a: named $own/x 6<5 seen
         a: unsubscribe 1 2 4
             a: unsubscribed 1 0
             a: unsubscribed 2 0

@@ -17,7 +17,7 @@ use std::time::{Duration, UNIX_EPOCH};
 /// There is no thread to be had.
 pub fn watch(mut receiver: JournalReceiver, plain_count: usize, log: Log) -> io::Result<()> {
     let tell = move || {
-        while let Some(batch) = receiver.next() {
+        while let Some(batch) = receiver.next_batch() {
             for entry in &batch.entries {
                 write(entry, plain_count, log);
             }

@@ -70,7 +70,7 @@ impl JournalSender {
 
 impl JournalReceiver {
     /// Waits for the next batch; none when all senders have gone.
-    pub fn next(&mut self) -> Option<Batch> {
+    pub fn next_batch(&mut self) -> Option<Batch> {
         let entries = self.receiver.recv().ok()?;
         let lost = self.lost.load(Ordering::Relaxed);
         let since = lost - std::mem::replace(&mut self.lost_told, lost);
@@ -99,11 +99,11 @@ mod tests {
         for _ in 0..BATCHES_MAX + 2 {
             sender.send(vec![entry.clone(); 2]);
         }
-        let first = receiver.next().unwrap();
+        let first = receiver.next_batch().unwrap();
         assert_eq!((first.entries.len(), first.lost), (2, 4));
-        assert_eq!(receiver.next().unwrap().lost, 0);
+        assert_eq!(receiver.next_batch().unwrap().lost, 0);
         drop(sender);
-        let rest = std::iter::from_fn(|| receiver.next()).count();
+        let rest = std::iter::from_fn(|| receiver.next_batch()).count();
         assert_eq!(rest, BATCHES_MAX - 2);
     }
 }
