@@ -1,0 +1,530 @@
+//! A drain under a crowd: who is told when to return, is everybody told, and is anything lost.
+//!
+//!     cargo run --release -p bench --example drain -- --server target/release/crore --clients 50000 --window-s 60
+//!
+//! It starts a node with a log on disk, connects the crowd by the client library's own sessions (groups share a topic, some of them publish),
+//! asks the operators' port for a drain, follows what each client is told until the node has ended, starts the node again, and has
+//! everybody return when it was told to. At the end every subscription must be complete, without a gap, and be beyond all that was
+//! acknowledged on its topic. Return times are held against the even distribution by the distance of Kolmogorov and Smirnov.
+
+use std::collections::BinaryHeap;
+use std::io::{BufRead, BufReader, IoSlice, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use clap::Parser;
+use client::session::{Answer, Event as Said, Session, SubscriptionId};
+use client::{PublishOptions, Reason, Settings, Start, SubscribeOptions};
+use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, raise_nofile_limit};
+use net::{Close, Conn, Event, Net, Read, Write};
+
+/// What is done.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The program that serves.
+    #[arg(long)]
+    server: PathBuf,
+    #[arg(long, default_value_t = 50_000)]
+    clients: usize,
+    /// Clients that share a topic.
+    #[arg(long, default_value_t = 10)]
+    group: usize,
+    /// Groups of which one client publishes a message a second.
+    #[arg(long, default_value_t = 200)]
+    publishers: usize,
+    /// Over how long clients are told to return.
+    #[arg(long, default_value_t = 60)]
+    window_s: u64,
+}
+
+/// Handshakes under way at a time.
+const CONNECTING_MAX: usize = 256;
+/// Connections from one source address.
+const SOURCE_CONNECTIONS: usize = 20_000;
+/// Nothing takes so long that goes on at all.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Said of a connection that ended by itself.
+const LOST: Reason = Reason::Network(std::io::ErrorKind::ConnectionReset);
+/// Of a node that does not listen yet.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+const STEADY: Duration = Duration::from_secs(5);
+
+struct Member {
+    session: Session,
+    subscription: SubscriptionId,
+    conn: Option<Conn>,
+    is_connected: bool,
+    is_live: bool,
+    /// When it was told to go, and for how long.
+    told: Option<(Instant, u64)>,
+}
+
+struct Crowd {
+    net: Kernel,
+    began: Instant,
+    address: SocketAddr,
+    members: Vec<Member>,
+    /// Members by the indexes of their connections.
+    by_conn: Vec<usize>,
+    /// Members that want a connection, the first one last.
+    absent: BinaryHeap<(std::cmp::Reverse<Instant>, usize)>,
+    connecting: usize,
+    group: usize,
+    /// The newest acknowledged offset of each topic, and how many were.
+    acknowledged: Vec<(u64, u64)>,
+    unanswered: u64,
+    events: Vec<Event>,
+    buffer: Vec<u8>,
+}
+
+impl Crowd {
+    fn new(arguments: &Arguments, address: SocketAddr) -> anyhow::Result<Crowd> {
+        raise_nofile_limit();
+        let options = KernelOptions {
+            registered_max: u32::MAX,
+            ..KernelOptions::default()
+        };
+        let settings = Settings {
+            tickets: true,
+            handshake_timeout_ms: 60_000,
+            ..Settings::default()
+        };
+        let mut members = Vec::with_capacity(arguments.clients);
+        for number in 0..arguments.clients {
+            let mut session = Session::new(settings.clone(), 0x5eed ^ number as u64);
+            let topic = format!("t/{}", number / arguments.group);
+            let subscription = session
+                .subscribe(&topic, Start::Live, &SubscribeOptions::default())
+                .map_err(|error| anyhow::anyhow!("{error:?}"))?;
+            members.push(Member {
+                session,
+                subscription,
+                conn: None,
+                is_connected: false,
+                is_live: false,
+                told: None,
+            });
+        }
+        let now = Instant::now();
+        Ok(Crowd {
+            net: Kernel::new(options, Waker::new()?, Handover::alone())?,
+            began: now,
+            address,
+            absent: (0..members.len())
+                .map(|at| (std::cmp::Reverse(now), at))
+                .collect(),
+            members,
+            by_conn: Vec::new(),
+            connecting: 0,
+            group: arguments.group,
+            acknowledged: vec![(0, 0); arguments.clients.div_ceil(arguments.group)],
+            unanswered: 0,
+            events: Vec::new(),
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// One pass: connects who is due, and deals with what the network says.
+    fn turn(&mut self) -> anyhow::Result<()> {
+        while self.connecting < CONNECTING_MAX
+            && self
+                .absent
+                .peek()
+                .is_some_and(|(due, _)| due.0 <= Instant::now())
+        {
+            let Some((_, at)) = self.absent.pop() else {
+                break;
+            };
+            self.connect(at)?;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        self.net.poll(Some(Duration::from_millis(5)), &mut events)?;
+        for event in events.drain(..) {
+            match event {
+                Event::Connected(conn) => {
+                    let at = self.by_conn[conn.index as usize];
+                    let now_ms = self.now_ms();
+                    self.members[at].is_connected = true;
+                    self.connecting -= 1;
+                    self.members[at]
+                        .session
+                        .connected("crore", "/crore", now_ms);
+                    self.write(at);
+                }
+                Event::Readable(conn) => self.read(conn),
+                Event::Writable(conn) => self.write(self.by_conn[conn.index as usize]),
+                Event::Closed { conn, .. } => self.lost(conn, &LOST),
+                Event::Accepted { .. } | Event::Woken => {}
+            }
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn connect(&mut self, at: usize) -> anyhow::Result<()> {
+        let source = Ipv4Addr::new(127, 0, 1, 1 + (at / SOURCE_CONNECTIONS) as u8);
+        let options = ConnectOptions {
+            local: Some(SocketAddr::new(IpAddr::V4(source), 0)),
+            ..ConnectOptions::default()
+        };
+        let conn = self.net.connect(self.address, &options)?;
+        let index = conn.index as usize;
+        if self.by_conn.len() <= index {
+            self.by_conn.resize(index + 1, usize::MAX);
+        }
+        self.by_conn[index] = at;
+        let member = &mut self.members[at];
+        (member.conn, member.is_connected) = (Some(conn), false);
+        self.connecting += 1;
+        Ok(())
+    }
+
+    fn read(&mut self, conn: Conn) {
+        let at = self.by_conn[conn.index as usize];
+        loop {
+            if self.members[at].conn != Some(conn) {
+                return;
+            }
+            match self.net.read(conn, &mut self.buffer) {
+                Read::Data(bytes) => {
+                    let now_ms = self.now_ms();
+                    let received = &mut self.buffer[..bytes];
+                    let result = self.members[at].session.receive(received, now_ms);
+                    self.deal_with(at);
+                    match result {
+                        Ok(()) => self.write(at),
+                        Err(reason) => return self.lost(conn, &reason),
+                    }
+                }
+                Read::Blocked => return,
+                Read::Ended | Read::Failed(_) => return self.lost(conn, &LOST),
+            }
+        }
+    }
+
+    /// Events and answers of a session; it leaves when it was told to, and has its answers.
+    fn deal_with(&mut self, at: usize) {
+        let topic = at / self.group;
+        let member = &mut self.members[at];
+        while let Some(said) = member.session.take_event() {
+            match said {
+                Said::Subscribed { replaying, .. } => member.is_live = !replaying,
+                Said::CaughtUp { .. } => member.is_live = true,
+                Said::GoAway {
+                    return_after_ms, ..
+                } => {
+                    member.told = Some((Instant::now(), return_after_ms));
+                }
+                _ => {}
+            }
+        }
+        while let Some((_, answer)) = member.session.take_answer() {
+            match answer {
+                Answer::Published(published) => {
+                    let (newest, count) = &mut self.acknowledged[topic];
+                    *newest = (*newest).max(published.position.offset);
+                    *count += 1;
+                }
+                _ => self.unanswered += 1,
+            }
+        }
+        let may_leave = member.session.return_plan().is_some() && member.session.inflight() == 0;
+        if let (true, Some(conn)) = (may_leave, member.conn) {
+            let reason = member.session.return_reason().unwrap_or(LOST);
+            member
+                .session
+                .close(self.began.elapsed().as_millis() as u64);
+            self.write(at);
+            self.lost(conn, &reason);
+        }
+    }
+
+    fn write(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        let Some(conn) = member.conn.filter(|_| member.is_connected) else {
+            return;
+        };
+        while !member.session.output().is_empty() {
+            match self
+                .net
+                .write(conn, &[IoSlice::new(member.session.output())])
+            {
+                Write::Wrote(bytes) => member.session.written(bytes),
+                Write::Blocked => return,
+                Write::Failed(_) => return self.lost(conn, &LOST),
+            }
+        }
+    }
+
+    fn lost(&mut self, conn: Conn, reason: &Reason) {
+        let at = self.by_conn[conn.index as usize];
+        let member = &mut self.members[at];
+        if member.conn != Some(conn) {
+            return;
+        }
+        self.connecting -= usize::from(!member.is_connected);
+        self.net.close(conn, Close::Graceful);
+        (member.conn, member.is_connected, member.is_live) = (None, false, false);
+        let due = match member.told {
+            Some((told, after_ms)) => told + Duration::from_millis(after_ms),
+            None => Instant::now(),
+        };
+        member.session.disconnected(reason.clone(), Some(0));
+        let due = due.max(Instant::now() + RETRY_AFTER);
+        self.absent.push((std::cmp::Reverse(due), at));
+        self.deal_with(at);
+    }
+
+    /// Goes on until it is so.
+    fn turn_until(
+        &mut self,
+        what: &str,
+        mut is_so: impl FnMut(&mut Crowd) -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> usize {
+        self.members.iter().filter(|member| member.is_live).count()
+    }
+
+    /// One message of each publisher that may publish.
+    fn publish(&mut self, publishers: usize) {
+        for topic in 0..publishers.min(self.acknowledged.len()) {
+            let at = topic * self.group;
+            let member = &mut self.members[at];
+            if member.session.has_room() && member.is_live {
+                let name = format!("t/{topic}");
+                let options = PublishOptions::default();
+                let _ = member.session.publish(&name, &[b'x'; 512], &options, true);
+                self.write(at);
+            }
+        }
+    }
+}
+
+/// Removed when dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind is in the temporary directory.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A node of our own.
+struct Node {
+    child: Child,
+    clients: SocketAddr,
+    operators: String,
+}
+
+impl Node {
+    fn start(
+        arguments: &Arguments,
+        folder: &std::path::Path,
+        listen: &str,
+    ) -> anyhow::Result<Node> {
+        let file = folder.join("crore.toml");
+        let data = folder.join("data");
+        std::fs::write(
+            &file,
+            format!(
+                "[node]\nio_threads = 2\ndata_dir = {data:?}\n\
+                 [[log]]\nname = \"kept\"\ndurability = \"disk\"\nbytes_max = \"1GiB\"\n"
+            ),
+        )?;
+        let mut child = Command::new(&arguments.server)
+            .args([
+                "serve",
+                "--admin-listen",
+                "127.0.0.1:0",
+                "--listen",
+                listen,
+                "--config",
+            ])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{}", arguments.server.display()))?;
+        let stdout = child.stdout.take().context("no output")?;
+        let (mut clients, mut operators) = (String::new(), String::new());
+        let mut lines = BufReader::new(stdout).lines();
+        for line in lines.by_ref() {
+            let line = line?;
+            if let Some(url) = line.strip_prefix("listening clients http://") {
+                url.clone_into(&mut clients);
+            } else if let Some(url) = line.strip_prefix("listening operators http://") {
+                url.clone_into(&mut operators);
+            } else if line == "ready" {
+                break;
+            }
+        }
+        std::thread::spawn(move || lines.for_each(drop));
+        let clients = clients.parse().context("the node did not start")?;
+        Ok(Node {
+            child,
+            clients,
+            operators,
+        })
+    }
+
+    fn drain(&self, window_s: u64) -> anyhow::Result<()> {
+        let mut stream = TcpStream::connect(&self.operators)?;
+        let body = format!("{{\"window\":\"{window_s}s\"}}");
+        write!(
+            stream,
+            "POST /api/v1/drain HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+        Ok(())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let folder = Folder(std::env::temp_dir().join(format!("crore-drain-{}", std::process::id())));
+    std::fs::create_dir(&folder.0)?;
+    let mut node = Node::start(&arguments, &folder.0, "127.0.0.1:0")?;
+    let mut crowd = Crowd::new(&arguments, node.clients)?;
+    let clients = arguments.clients;
+    crowd.turn_until("all connect", |crowd| crowd.live() == clients)?;
+    println!(
+        "{clients} clients are subscribed after {:.1} s",
+        crowd.began.elapsed().as_secs_f64()
+    );
+
+    let mut next_publish = Instant::now();
+    let mut publish = |crowd: &mut Crowd| {
+        if Instant::now() >= next_publish {
+            next_publish = Instant::now() + Duration::from_secs(1);
+            crowd.publish(arguments.publishers);
+        }
+    };
+    let steady = Instant::now() + STEADY;
+    while Instant::now() < steady {
+        publish(&mut crowd);
+        crowd.turn()?;
+    }
+    let drained = Instant::now();
+    node.drain(arguments.window_s)?;
+    crowd.absent.clear();
+    let mut status = None;
+    crowd.turn_until("the node ends", |crowd| {
+        publish(crowd);
+        status = node.child.try_wait().ok().flatten();
+        status.is_some()
+    })?;
+    let ended_s = drained.elapsed().as_secs_f64();
+    let told: Vec<(Instant, u64)> = crowd
+        .members
+        .iter()
+        .filter_map(|member| member.told)
+        .collect();
+    let last_told = told.iter().map(|(at, _)| at.duration_since(drained)).max();
+    let shares: Vec<f64> = told
+        .iter()
+        .map(|(_, after_ms)| *after_ms as f64 / (arguments.window_s * 1_000) as f64)
+        .collect();
+    let acknowledged: u64 = crowd.acknowledged.iter().map(|(_, count)| count).sum();
+    println!(
+        "told to go: {} of {clients}, the last after {:.2} s; the node ended after {ended_s:.2} s, {}",
+        told.len(),
+        last_told.unwrap_or_default().as_secs_f64(),
+        status.map_or(String::new(), |status| status.to_string()),
+    );
+    println!(
+        "return times: distance from even {:.5}, {}",
+        distance(shares.clone()),
+        tenths(&shares)
+    );
+    println!(
+        "publications: {acknowledged} acknowledged, {} that were accepted not",
+        crowd.unanswered
+    );
+
+    let node_again = Node::start(&arguments, &folder.0, &node.clients.to_string())?;
+    let back = Instant::now();
+    let mut returned = 0;
+    crowd.turn_until("all return", |crowd| {
+        let live = crowd.live();
+        returned = returned.max(live);
+        live == clients
+    })?;
+    let topics: Vec<u64> = crowd
+        .acknowledged
+        .iter()
+        .map(|(newest, _)| *newest)
+        .collect();
+    let group = crowd.group;
+    crowd.turn_until("all have what was acknowledged", |crowd| {
+        let mut members = crowd.members.iter().enumerate();
+        members.all(|(at, member)| {
+            let cursor = member.session.cursor(member.subscription);
+            cursor.is_some_and(|cursor| cursor.offset >= topics[at / group])
+        })
+    })?;
+    let incomplete = crowd.members.iter().filter(|member| {
+        let report = member.session.report(member.subscription);
+        report.is_none_or(|report| !report.is_complete())
+    });
+    let incomplete = incomplete.count();
+    println!(
+        "back: all {clients} after {:.1} s, {incomplete} with a gap; all acknowledged are there",
+        back.elapsed().as_secs_f64()
+    );
+    drop(node_again);
+    if told.len() != clients || incomplete > 0 || crowd.unanswered > 0 {
+        bail!("something was lost");
+    }
+    Ok(())
+}
+
+/// The greatest difference between the distribution of these and the even one.
+fn distance(mut shares: Vec<f64>) -> f64 {
+    shares.sort_by(f64::total_cmp);
+    let count = shares.len() as f64;
+    let at = |(place, share): (usize, &f64)| {
+        let (below, up_to) = (place as f64 / count, (place + 1) as f64 / count);
+        (share - below).abs().max((up_to - share).abs())
+    };
+    shares.iter().enumerate().map(at).fold(0.0, f64::max)
+}
+
+/// How many fall into each tenth of the window: the fewest and the most.
+fn tenths(shares: &[f64]) -> String {
+    let mut counts = [0_u64; 10];
+    for share in shares {
+        counts[((share * 10.0) as usize).min(9)] += 1;
+    }
+    let (fewest, most) = (counts.iter().min(), counts.iter().max());
+    format!(
+        "{} to {} in each tenth",
+        fewest.unwrap_or(&0),
+        most.unwrap_or(&0)
+    )
+}
