@@ -2,6 +2,8 @@
 import { make } from "./view.js";
 
 const POINTS_MAX = 180;
+// A young curve is not drawn wider than over so many.
+const POINTS_MIN = 30;
 const WIDTH = 300;
 const HEIGHT = 74;
 
@@ -22,7 +24,7 @@ export function chart(name, show) {
       values.push(value);
       if (values.length > POINTS_MAX) values.shift();
       const top = Math.max(1, ...values);
-      const step = WIDTH / (POINTS_MAX - 1);
+      const step = WIDTH / (Math.max(values.length, POINTS_MIN) - 1);
       const from = WIDTH - (values.length - 1) * step;
       const points = values.map((each, place) => `${(from + place * step).toFixed(1)},${(HEIGHT - 2 - (each / top) * (HEIGHT - 6)).toFixed(1)}`);
       curve.setAttribute("points", points.join(" "));
