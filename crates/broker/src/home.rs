@@ -242,9 +242,7 @@ impl Home {
             Request::Release { index, generation } => {
                 self.consumed(from);
                 if let Some(topic) = self.interests.release(from.edge, index, generation, out) {
-                    if self.is_vacant(topic) {
-                        self.tell_vacated(topic, out);
-                    }
+                    self.tell_vacated(topic, out);
                     self.forget_if_idle(topic, out);
                 }
             }

@@ -48,8 +48,11 @@ impl Home {
         }
     }
 
-    /// It has lost its last one.
+    /// It has been released by an edge: perhaps it has lost its last one.
     pub(super) fn tell_vacated(&mut self, topic: u32, out: &mut HomeOutputs) {
+        if !self.is_vacant(topic) {
+            return;
+        }
         let name = self.interests.topics.name(topic);
         if is_own(name) {
             return;

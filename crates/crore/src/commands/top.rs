@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     });
     let screen = Screen::open()?;
     std::thread::spawn(move || {
-        for byte in std::io::stdin().bytes() {
+        for byte in std::io::stdin().lock().bytes() {
             if !byte.is_ok_and(|byte| keys.send(Happened::Key(byte)).is_ok()) {
                 return;
             }
