@@ -108,7 +108,7 @@ fn bytes_evict_the_oldest_segment() {
         pub h x*2000 ack
             e0 published LogFull
         counted
-            lagged 0 stream-gaps 0 stalled 0 evicted 2 in 1 forgotten 2 histories 1
+            lagged 0 stream-gaps 0 stalled 0 evicted 2 in 2 forgotten 2 histories 1
         ",
     );
 }

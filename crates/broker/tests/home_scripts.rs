@@ -376,7 +376,7 @@ fn a_lagging_stream_announces_and_loses() {
         read e0 s2 i0 after 6
             e0 page s2 gap 6..7 Evicted [] through 7 caught-up
         counted
-            lagged 1 stream-gaps 2 stalled 0 evicted 7 in 2 forgotten 2 histories 0
+            lagged 2 stream-gaps 2 stalled 0 evicted 7 in 3 forgotten 2 histories 0
         ",
     );
 }
