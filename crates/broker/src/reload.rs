@@ -13,7 +13,9 @@
 //! in the rules that it has ([`Settings::rule_of`]).
 
 use crate::filters::FilterTrie;
-use crate::settings::{EntitlementSettings, Limits, LogSettings, RuleSettings, Settings};
+use crate::settings::{
+    AddressSettings, EntitlementSettings, Limits, LogSettings, RuleSettings, Settings,
+};
 use crate::topic::Filter;
 
 /// Why a rule stays as it was until the next start.
@@ -68,7 +70,11 @@ impl Settings {
             rule_filters: numbers,
             limits: renewed_limits(&self.limits, wanted.limits),
             node_name: self.node_name.clone(),
-            addresses: self.addresses.clone(),
+            addresses: AddressSettings {
+                // The shell's table is made at a start.
+                are_counted: self.addresses.are_counted,
+                ..wanted.addresses
+            },
             // Whether anybody is asked who they are is decided at a start: there is a judge, or there is none.
             entitlement: self.entitlement.as_ref().map(|running| {
                 let wanted = wanted.entitlement.unwrap_or_else(|| running.clone());

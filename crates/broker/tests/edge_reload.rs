@@ -5,6 +5,7 @@ mod support;
 use broker::filters::FilterTrie;
 use broker::settings::{LagPolicy, PublishSettings, Publishers, RuleSettings, Settings};
 use broker::topic::Filter;
+use stdx::networks::Network;
 use support::check_reload;
 
 /// Adds a rule for a filter, made from the default rule.
@@ -338,6 +339,51 @@ fn credit_follows_its_bound() {
         reload 0
         b: flood news 9..9
             a: message 1 9<8 9
+        ",
+    );
+}
+
+/// 1: who connects from loopback is a trusted proxy, and `news` takes publications of one client only.
+fn proxies(number: usize, settings: &mut Settings) {
+    if number == 1 {
+        let of = |text| Network::parse(text).into_iter().collect();
+        settings.addresses.trusted_proxies = of("127.0.0.0/8");
+        settings.addresses.are_wanted = true;
+        let from = PublishSettings {
+            from: of("192.0.2.1"),
+            ..PublishSettings::default()
+        };
+        add_rule(settings, "news", publishing(from));
+    }
+}
+
+/// Where nobody was asked for an address, older connections have none that counts; from then on all have one, whatever comes.
+#[test]
+fn addresses_are_known_of_who_comes() {
+    check_reload(
+        proxies,
+        "
+        a: connect
+        a: POST /topics/news > one
+            a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        reload 1
+        a: POST /topics/news | X-Forwarded-For: 192.0.2.1 > two
+            a: 403 forbidden
+        b: connect
+        b: POST /topics/news | X-Forwarded-For: 192.0.2.1 > three
+            b: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
+        b: POST /topics/news > four
+            b: 403 forbidden
+        reload 2
+        b: POST /topics/news | X-Forwarded-For: 192.0.2.2 > five
+            b: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
+        b: reset
+        c: connect
+        reload 1
+        c: POST /topics/news | X-Forwarded-For: 192.0.2.2 > six
+            c: 403 forbidden
+        c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > seven
+            c: 200 {\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}
         ",
     );
 }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use stdx::networks::{Networks, number_of};
 use stdx::rate::{Allowance, Bucket};
 use stdx::slab::Slab;
@@ -53,7 +53,7 @@ pub struct AdmissionOptions {
     pub connections_per_address_max: Option<u32>,
     /// Connects of one address in a second, and as many at once.
     pub connect_rate_per_address_max: Option<u32>,
-    /// Addresses that the two limits are not for: proxies and networks behind one address.
+    /// Addresses that the two limits are not for, such as networks behind one address.
     pub exempt: Networks,
     /// Of listeners without TLS.
     pub plain: EntranceLimits,
@@ -131,6 +131,8 @@ impl Pass {
 #[derive(Debug)]
 pub struct Admission {
     options: AdmissionOptions,
+    /// Whose connections count for others: those who are behind them.
+    proxies: RwLock<Networks>,
     hasher: RandomState,
     parts: Box<[Mutex<Part>]>,
     entrances: [Mutex<EntranceState>; 2],
@@ -165,11 +167,17 @@ impl Admission {
     pub fn new(options: AdmissionOptions) -> Admission {
         Admission {
             options,
+            proxies: RwLock::default(),
             hasher: RandomState::new(),
             parts: (0..PARTS_COUNT).map(|_| Mutex::default()).collect(),
             entrances: [Mutex::default(), Mutex::default()],
             refused: [const { AtomicU64::new(0) }; 4],
         }
+    }
+
+    /// Peers that speak for others from now on; the two limits of addresses are not for them.
+    pub fn trust(&self, proxies: Networks) {
+        *self.proxies.write().unwrap_or_else(PoisonError::into_inner) = proxies;
     }
 
     /// What is allowed.
@@ -274,7 +282,7 @@ impl Admission {
 
     fn enter_address(&self, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
         let address = address.to_canonical();
-        if !self.options.counts_addresses() || self.options.exempt.contains(address) {
+        if !self.options.counts_addresses() || self.is_exempt(address) {
             return Ok(Pass::FREE);
         }
         let number = number_of(address);
@@ -290,6 +298,11 @@ impl Admission {
             self.leave_address(Pass(network), now_ms);
         }
         pass
+    }
+
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        let proxies = self.proxies.read().unwrap_or_else(PoisonError::into_inner);
+        self.options.exempt.contains(address) || proxies.contains(address)
     }
 
     fn enter_prefix(

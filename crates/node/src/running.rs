@@ -245,6 +245,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     }
     let count = usize::from(options.settings.edges_count);
     let admission = Arc::new(Admission::new(options.admission.clone()));
+    admission.trust(options.settings.addresses.trusted_proxies.clone());
     let users = Arc::new(Users::new(options.connections_per_user_max));
     let pressure = Arc::new(SharedPressure::default());
     let open_logs = open_logs(&mut options)?;
@@ -510,6 +511,8 @@ impl Node {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, waiting) = settings.renewed(wanted);
         *settings = Arc::new(renewed);
+        self.admission
+            .trust(settings.addresses.trusted_proxies.clone());
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Settings(settings.clone())));
         }

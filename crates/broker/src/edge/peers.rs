@@ -3,7 +3,8 @@
 //!
 //! Place on the path: step 3, before a request is looked at. A connection counts for its client's address; when a proxy's
 //! connection brings a request of another client, the shell is asked first ([`super::Outputs::clients`]) and the connection
-//! waits for its answer. Invariant: a node that needs no addresses keeps none.
+//! waits for its answer. Invariants: a node that needs no addresses keeps none; one that has begun to keep them goes on, so that
+//! nobody is taken for who had the place before. Of connections that are older than that nothing is known.
 
 use super::Edge;
 use super::slots::flag;
@@ -18,12 +19,14 @@ use wire::native::ErrorCode;
 
 /// Addresses to a page.
 const PAGE: usize = 256;
+/// Of a connection that came when nobody wanted to know; no peer has the address `::`.
+const UNKNOWN: u128 = 0;
 
 /// Addresses by the connections' indexes.
 #[derive(Default)]
 pub(super) struct Peers {
     own: Pages<u128, PAGE>,
-    /// Only where there are trusted proxies.
+    /// Only where there are trusted proxies, or were.
     clients: Pages<u128, PAGE>,
 }
 
@@ -36,12 +39,12 @@ impl Peers {
 impl Edge {
     pub(super) fn note_peer(&mut self, index: u32, peer: IpAddr) {
         let addresses = &self.settings.addresses;
-        if addresses.are_kept() {
-            self.peers.own.grow_to(index, || 0);
+        if addresses.are_kept() || !self.peers.own.is_empty() {
+            self.peers.own.grow_to(index, || UNKNOWN);
             self.peers.own[index] = number_of(peer);
         }
-        if !addresses.trusted_proxies.is_empty() {
-            self.peers.clients.grow_to(index, || 0);
+        if !addresses.trusted_proxies.is_empty() || !self.peers.clients.is_empty() {
+            self.peers.clients.grow_to(index, || UNKNOWN);
             self.peers.clients[index] = number_of(peer);
         }
     }
@@ -49,9 +52,7 @@ impl Edge {
     /// Where the client is, whom the connection speaks for: the peer, or who is behind it. None where addresses are not kept
     /// (`AddressSettings`).
     pub fn client_address(&self, index: u32) -> Option<IpAddr> {
-        let peers = &self.peers;
-        let number = peers.clients.get(index).or_else(|| peers.own.get(index))?;
-        Some(address_of(*number))
+        known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))
     }
 
     /// The client that a trusted proxy speaks for; none where there are no such proxies.
@@ -64,21 +65,25 @@ impl Edge {
     pub(crate) fn settle_client(&mut self, index: u32, request: &Request<'_>) -> bool {
         let addresses = &self.settings.addresses;
         let trusted = &addresses.trusted_proxies;
-        if trusted.is_empty() {
+        if trusted.is_empty() && self.peers.clients.is_empty() {
             return true;
         }
-        let own = address_of(self.peers.own[index]);
-        if !trusted.contains(own) {
+        let Some(own) = known(&self.peers.own, index) else {
             return true;
-        }
-        let told = forwarded_client(&request.fields, addresses.field, |address| {
-            trusted.contains(address)
-        });
+        };
+        let told = match trusted.contains(own) {
+            true => forwarded_client(&request.fields, addresses.field, |address| {
+                trusted.contains(address)
+            }),
+            // Perhaps not any more: it speaks for nobody else then.
+            false => Ok(None),
+        };
         let client = match told {
             Ok(client) => client.unwrap_or(own),
             Err(UnknownClient) => own,
         };
         let number = number_of(client);
+        self.peers.clients.grow_to(index, || UNKNOWN);
         if number != self.peers.clients[index] {
             if addresses.are_counted {
                 self.slots[index].set(flag::PAUSED);
@@ -105,4 +110,9 @@ impl Edge {
             refuse_client(self, key.index, code);
         }
     }
+}
+
+fn known(addresses: &Pages<u128, PAGE>, index: u32) -> Option<IpAddr> {
+    let number = addresses.get(index).copied();
+    number.filter(|number| *number != UNKNOWN).map(address_of)
 }

@@ -205,10 +205,7 @@ fn admission(configuration: &Configuration) -> AdmissionOptions {
     AdmissionOptions {
         connections_per_address_max: number("limits.connections_per_address_max"),
         connect_rate_per_address_max: number("limits.connect_rate_per_address_max"),
-        // What trusted proxies bring counts for who is behind them.
-        exempt: networks(configuration, "limits.addresses_exempt")
-            .chain(networks(configuration, "http.trusted_proxies"))
-            .collect(),
+        exempt: networks(configuration, "limits.addresses_exempt").collect(),
         plain: EntranceLimits {
             connections_max: number("listen.connections_max"),
             connect_rate_max: number("listen.connect_rate_max"),

@@ -471,13 +471,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "",
         "Web pages of these origins may use the node, beside its own pages. [\"*\"] allows all.",
     ),
-    option(
+    live(
         "http.trusted_proxies",
         Kind::Networks,
         "",
         "Requests that come from here are those of the client that http.forwarded_field names: the rightmost address in it that is no trusted proxy.",
     ),
-    option(
+    live(
         "http.forwarded_field",
         Kind::Choice(&["x-forwarded-for", "forwarded"]),
         "x-forwarded-for",

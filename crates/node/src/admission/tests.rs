@@ -167,6 +167,25 @@ fn listeners_of_a_kind() {
 }
 
 #[test]
+fn proxies_that_are_trusted_later() {
+    let table = table(per_address(1));
+    let address = "192.0.2.1";
+    let first = enter(&table, address, 0).unwrap();
+    assert!(enter(&table, address, 0).is_err());
+    table.trust(
+        stdx::networks::Network::parse("192.0.2.0/24")
+            .into_iter()
+            .collect(),
+    );
+    assert_eq!(enter(&table, address, 0), Ok(Pass::FREE));
+    // Who has come before still leaves.
+    table.leave(Entrance::Plain, first, 0);
+    table.trust(Networks::default());
+    enter(&table, address, 0).unwrap();
+    assert!(enter(&table, address, 0).is_err());
+}
+
+#[test]
 fn many_threads() {
     let table = table(AdmissionOptions {
         connect_rate_per_address_max: Some(1_000_000),
