@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Longest body, in bytes.
 const BODY_BYTES_MAX: usize = 16 << 10;
+/// Numbers up to here are exact in every JSON; there will never be so many revocations.
+const ID_MAX: u64 = (1 << 53) - 1;
 /// Revocations of one answer.
 const PAGE_LEN_MAX: usize = 1_000;
 
@@ -194,7 +196,7 @@ fn page_of(query: &str) -> Option<(u64, usize)> {
     let (mut after, mut len_max) = (0, PAGE_LEN_MAX);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=')? {
-            ("after", text) => after = text.parse().ok()?,
+            ("after", text) => after = text.parse().ok().filter(|id| *id <= ID_MAX)?,
             ("limit", text) => len_max = text.parse().ok()?,
             _ => return None,
         }
@@ -265,7 +267,14 @@ mod tests {
     fn pages() {
         assert_eq!(page_of(""), Some((0, PAGE_LEN_MAX)));
         assert_eq!(page_of("after=7&limit=2"), Some((7, 2)));
-        for bad in ["limit=0", "limit=1001", "after=x", "page=1", "after"] {
+        for bad in [
+            "limit=0",
+            "limit=1001",
+            "after=x",
+            "after=9007199254740992",
+            "page=1",
+            "after",
+        ] {
             assert_eq!(page_of(bad), None, "{bad}");
         }
     }
