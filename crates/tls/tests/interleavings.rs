@@ -416,20 +416,9 @@ impl Talk {
             let count = count.min(link.from_us.len());
             link.from_us.drain(..count).collect()
         });
-        let mut from = &bytes[..];
-        while !from.is_empty() && self.peer_error.is_none() {
-            if self.peer.read_tls(&mut from).is_err() {
-                return;
-            }
-            match self.peer.process_new_packets() {
-                Ok(state) => {
-                    self.peer_saw_end |= state.peer_has_closed();
-                    let mut text = vec![0; state.plaintext_bytes_to_read()];
-                    self.peer.reader().read_exact(&mut text).unwrap();
-                    self.theirs.extend_from_slice(&text);
-                }
-                Err(error) => self.peer_error = Some(error),
-            }
+        if self.peer_error.is_none() {
+            let saw_end = &mut self.peer_saw_end;
+            self.peer_error = give(&mut self.peer, &bytes, &mut self.theirs, saw_end).err();
         }
     }
 

@@ -430,25 +430,8 @@ impl Pair {
         if bytes.is_empty() || self.peer_error.is_some() {
             return !bytes.is_empty();
         }
-        let mut from = &bytes[..];
-        while !from.is_empty() {
-            match self.peer.read_tls(&mut from) {
-                Ok(_) => {}
-                Err(_) => break,
-            }
-            match self.peer.process_new_packets() {
-                Ok(state) => {
-                    self.peer_saw_end |= state.peer_has_closed();
-                    let mut text = vec![0; state.plaintext_bytes_to_read()];
-                    self.peer.reader().read_exact(&mut text).unwrap();
-                    self.theirs.extend_from_slice(&text);
-                }
-                Err(error) => {
-                    self.peer_error = Some(error);
-                    break;
-                }
-            }
-        }
+        let saw_end = &mut self.peer_saw_end;
+        self.peer_error = give(&mut self.peer, &bytes, &mut self.theirs, saw_end).err();
         true
     }
 
@@ -487,6 +470,26 @@ impl Pair {
         }
         panic!("no room ever");
     }
+}
+
+/// Gives bytes to a peer. What it reads goes behind `text`, and that our direction has ended to `saw_end`.
+///
+/// # Errors
+/// The peer refuses them.
+pub fn give(
+    peer: &mut Connection,
+    mut bytes: &[u8],
+    text: &mut Vec<u8>,
+    saw_end: &mut bool,
+) -> Result<(), rustls::Error> {
+    while !bytes.is_empty() && peer.read_tls(&mut bytes).is_ok() {
+        let state = peer.process_new_packets()?;
+        *saw_end |= state.peer_has_closed();
+        let read = text.len();
+        text.resize(read + state.plaintext_bytes_to_read(), 0);
+        peer.reader().read_exact(&mut text[read..]).unwrap();
+    }
+    Ok(())
 }
 
 /// Bytes that are not all alike.
