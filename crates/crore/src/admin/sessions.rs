@@ -31,6 +31,8 @@ const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 const SESSIONS_MAX: usize = 1_000;
 /// Longest body, in bytes.
 const BODY_BYTES_MAX: usize = 4 << 10;
+/// Bytes of an API key, at most.
+const API_KEY_BYTES_MAX: usize = 512;
 /// The cookie's name.
 const COOKIE: &str = "crore_operator";
 
@@ -91,7 +93,7 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
     };
     let api_key = Zeroizing::new(api_key);
     let Some(shown) = bearer(&api_key) else {
-        let detail = "an API key has printable characters only";
+        let detail = "an API key has 1 to 512 printable characters of ASCII";
         return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
     };
     let mut as_header = HeaderMap::new();
@@ -174,7 +176,12 @@ impl Sessions {
     }
 }
 
+/// None of what is no key by its looks.
 fn bearer(api_key: &str) -> Option<HeaderValue> {
+    let is_printable = api_key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_printable || !(1..=API_KEY_BYTES_MAX).contains(&api_key.len()) {
+        return None;
+    }
     let text = Zeroizing::new(format!("Bearer {api_key}"));
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
