@@ -1,14 +1,16 @@
 //! The world of a script: nodes, clients and the sockets between them; what a reactor and a network do, as values.
 
+mod counts;
+
 use super::client::Client;
 use super::journal;
 use super::judge::FakeJudge;
 use super::users::Users;
 use super::{operator, request};
 use broker::disk::{DiskLetter, DiskRequest};
-use broker::edge::{Edge, EdgeStatistics, Pressure, Written};
+use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::{Judge, Judged, Question};
-use broker::home::{Home, HomeOutputs, HomeStatistics};
+use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
 use broker::mail::{Code, Letter, Request};
 use broker::now::Now;
@@ -304,82 +306,6 @@ impl<'a> World<'a> {
                 }
             }
         }
-    }
-
-    fn count(&self, names: &[&str]) -> String {
-        let mut sum = EdgeStatistics::default();
-        let mut homes = HomeStatistics::default();
-        for shard in &self.shards {
-            sum += shard.edge.statistics();
-            if let Some(home) = &shard.home {
-                homes += home.statistics();
-            }
-        }
-        let texts = names.iter().map(|name| {
-            let value = match *name {
-                "connections" => sum.connections,
-                "sessions" => sum.native_sessions + sum.echo_sessions + sum.event_streams,
-                "subscriptions" => sum.subscriptions,
-                "filters" => sum.filters,
-                "pinned" => sum.pinned_bytes,
-                "kept" => sum.kept_bytes,
-                "input-closed" => sum.input_closed,
-                "lagging" => sum.lagging,
-                "pages" => sum.pages,
-                "sent-away" => sum.sent_away,
-                "tickets-issued" => sum.tickets_issued,
-                "tickets-resumed" => sum.tickets_resumed,
-                "entitlements" => sum.entitlements,
-                "questions" => sum.questions,
-                "credentials-refused" => sum.credentials_refused,
-                "forbidden" => sum.forbidden.total(),
-                "renewals" => sum.renewals,
-                "expired" => sum.tokens_expired,
-                "revoked" => sum.revoked,
-                "tickets-refused" => sum.tickets_refused,
-                "conflated" => sum.conflated,
-                "dropped" => sum.dropped,
-                "disconnected" => sum.disconnected,
-                "skipped" => sum.skipped,
-                "compressed" => sum.compressed,
-                "incompressible" => sum.incompressible,
-                "inflated" => sum.inflated,
-                "inflate-too-large" => sum.inflate_too_large,
-                "slow" => sum.slow_closed,
-                "handshake-timeouts" => sum.handshake_timeouts,
-                "ping-timeouts" => sum.ping_timeouts,
-                "pings" => sum.pings,
-                "publishes-too-fast" => sum.turned_away.publishes_too_fast,
-                "requests-too-fast" => sum.turned_away.requests_too_fast,
-                "ping-floods" => sum.turned_away.ping_floods,
-                "error-floods" => sum.turned_away.error_floods,
-                "filters-too-many" => sum.turned_away.filters_too_many,
-                "clients-unknown" => sum.turned_away.clients_unknown,
-                "clients-refused" => sum.turned_away.clients_refused,
-                "histories-shed" => sum.turned_away.histories_without_memory,
-                "subscriptions-shed" => sum.turned_away.subscriptions_without_memory,
-                "publishes-shed" => sum.turned_away.publishes_without_memory,
-                "topics" => homes.topics,
-                "indexes" => homes.indexes,
-                "published" => homes.published,
-                "duplicates" => homes.duplicates,
-                "out-of-order" => homes.refused.out_of_order,
-                "subscriptions-refused" => sum.subscriptions_refused,
-                "replayed" => sum.replayed,
-                "recovered" => sum.recoveries.complete,
-                "recovered-gap" => sum.recoveries.gap,
-                "recovered-refused" => sum.recoveries.refused,
-                "handshakes" => sum.handshakes.count(),
-                "handshakes-ms" => sum.handshakes.sum_us() / 1_000,
-                "long-polls" => sum.long_polls,
-                "closed" => sum.closed,
-                "ends" => sum.ends.iter().map(|(_, _, count)| count).sum(),
-                "forbidden-publish" => sum.forbidden.publish,
-                _ => count_of(&sum, name),
-            };
-            format!("{name} {value}")
-        });
-        texts.collect::<Vec<_>>().join(" ")
     }
 
     fn client(&mut self, name: &str, command: &str) {
@@ -680,23 +606,4 @@ impl<'a> World<'a> {
             }
         });
     }
-}
-
-/// `by-node/3004`, `by-client/1000`: connections that ended so; `error/not_found`: how often that was told.
-fn count_of(sum: &EdgeStatistics, name: &str) -> u64 {
-    let found = match name.split_once('/') {
-        Some(("error", code)) => sum
-            .errors
-            .iter()
-            .find(|(known, _)| known.name() == code)
-            .map(|(_, count)| count),
-        Some((side, code)) => {
-            let side = side.strip_prefix("by-");
-            let mut ends = sum.ends.iter();
-            let end = ends.find(|(by, known, _)| Some(*by) == side && known == code);
-            end.map(|(_, _, count)| count)
-        }
-        None => None,
-    };
-    found.unwrap_or_else(|| panic!("no such counter: {name}"))
 }

@@ -140,14 +140,7 @@ pub fn routes(inspected: Inspected) -> Router {
         .route("/api/v1/rules", get(rules))
         .route("/api/v1/limits", get(limits))
         .route("/api/v1/statistics", get(statistics))
-        .method_not_allowed_fallback(other_method)
         .with_state(inspected)
-}
-
-/// Of what operators may do, every refusal is a problem.
-pub async fn other_method() -> Response {
-    let detail = "the resource has other methods (Allow)";
-    problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
 async fn connections(

@@ -61,7 +61,6 @@ struct Entrance {
 pub fn routes(authority: Authority, sessions: Arc<Sessions>) -> Router {
     Router::new()
         .route("/api/v1/session", get(show).post(begin).delete(end))
-        .method_not_allowed_fallback(super::inspection::other_method)
         .with_state(Entrance {
             authority,
             sessions,
