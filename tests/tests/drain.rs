@@ -1,4 +1,4 @@
-//! The end in order: who is told what, what was accepted, and how long it takes, whatever clients and disks do.
+//! The end in order: who is told what, what was accepted, and how long it takes, whatever clients do.
 
 use std::fs;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Item, Native};
-use end_to_end::process::{Ended, Process};
+use end_to_end::process::Process;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::crore;
@@ -208,45 +208,6 @@ fn a_client_that_does_not_read() {
     let last = drain.lines.last().expect("lines");
     assert!(last.ends_with("1 connections were reset"), "{last}");
     server.end().assert_success();
-}
-
-/// A disk that hangs holds the end up for the window and what threads may take; the exit code says that it was no good end.
-#[test]
-fn a_log_that_stalls() {
-    let mut place = Place::new("127.0.0.1:0");
-    place.configure(&(on_disk(&place, "") + "[limits]\nlog_stall_timeout = \"1s\"\n"));
-    let words = [
-        "strace",
-        "-D",
-        "-f",
-        "--seccomp-bpf",
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        "trace=fdatasync",
-        "-e",
-        "inject=fdatasync:delay_enter=600000000:when=20+",
-    ];
-    let process = place.launch_by(&words);
-    let server = place.started(process);
-    let mut publisher = Raw::connect(&server.clients);
-    let request = "POST /topics/a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
-    // Each is synced by itself until the disk hangs.
-    (0..100).for_each(|_| publisher.send(request.as_bytes()));
-    let mut metrics = Metrics::of(&server.operators);
-    metrics.wait_for("crore_disk_logs_unavailable", |count| count == 1);
-    let began = Instant::now();
-    server.process.signal("TERM");
-    let ended: Ended = server.end();
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    let elapsed = began.elapsed();
-    assert!(
-        elapsed < Duration::from_secs(2) + STOP_WITHIN * 2,
-        "{elapsed:?}"
-    );
-    let told = |line: &String| line.contains("has not ended in time");
-    assert!(ended.lines.iter().any(told), "{ended:?}");
 }
 
 /// What a service manager sees: ready, a reload with its moment, the end.
