@@ -25,6 +25,9 @@ _crore() {
             crore,config)
                 cmd="crore__subcmd__config"
                 ;;
+            crore,conn)
+                cmd="crore__subcmd__conn"
+                ;;
             crore,demo)
                 cmd="crore__subcmd__demo"
                 ;;
@@ -49,6 +52,9 @@ _crore() {
             crore,man)
                 cmd="crore__subcmd__man"
                 ;;
+            crore,metrics)
+                cmd="crore__subcmd__metrics"
+                ;;
             crore,plan)
                 cmd="crore__subcmd__plan"
                 ;;
@@ -66,6 +72,12 @@ _crore() {
                 ;;
             crore,token)
                 cmd="crore__subcmd__token"
+                ;;
+            crore,top)
+                cmd="crore__subcmd__top"
+                ;;
+            crore,topic)
+                cmd="crore__subcmd__topic"
                 ;;
             crore,version)
                 cmd="crore__subcmd__version"
@@ -148,6 +160,30 @@ _crore() {
             crore__subcmd__config__subcmd__help,print)
                 cmd="crore__subcmd__config__subcmd__help__subcmd__print"
                 ;;
+            crore__subcmd__conn,help)
+                cmd="crore__subcmd__conn__subcmd__help"
+                ;;
+            crore__subcmd__conn,kick)
+                cmd="crore__subcmd__conn__subcmd__kick"
+                ;;
+            crore__subcmd__conn,list)
+                cmd="crore__subcmd__conn__subcmd__list"
+                ;;
+            crore__subcmd__conn,show)
+                cmd="crore__subcmd__conn__subcmd__show"
+                ;;
+            crore__subcmd__conn__subcmd__help,help)
+                cmd="crore__subcmd__conn__subcmd__help__subcmd__help"
+                ;;
+            crore__subcmd__conn__subcmd__help,kick)
+                cmd="crore__subcmd__conn__subcmd__help__subcmd__kick"
+                ;;
+            crore__subcmd__conn__subcmd__help,list)
+                cmd="crore__subcmd__conn__subcmd__help__subcmd__list"
+                ;;
+            crore__subcmd__conn__subcmd__help,show)
+                cmd="crore__subcmd__conn__subcmd__help__subcmd__show"
+                ;;
             crore__subcmd__help,bench)
                 cmd="crore__subcmd__help__subcmd__bench"
                 ;;
@@ -156,6 +192,9 @@ _crore() {
                 ;;
             crore__subcmd__help,config)
                 cmd="crore__subcmd__help__subcmd__config"
+                ;;
+            crore__subcmd__help,conn)
+                cmd="crore__subcmd__help__subcmd__conn"
                 ;;
             crore__subcmd__help,demo)
                 cmd="crore__subcmd__help__subcmd__demo"
@@ -181,6 +220,9 @@ _crore() {
             crore__subcmd__help,man)
                 cmd="crore__subcmd__help__subcmd__man"
                 ;;
+            crore__subcmd__help,metrics)
+                cmd="crore__subcmd__help__subcmd__metrics"
+                ;;
             crore__subcmd__help,plan)
                 cmd="crore__subcmd__help__subcmd__plan"
                 ;;
@@ -198,6 +240,12 @@ _crore() {
                 ;;
             crore__subcmd__help,token)
                 cmd="crore__subcmd__help__subcmd__token"
+                ;;
+            crore__subcmd__help,top)
+                cmd="crore__subcmd__help__subcmd__top"
+                ;;
+            crore__subcmd__help,topic)
+                cmd="crore__subcmd__help__subcmd__topic"
                 ;;
             crore__subcmd__help,version)
                 cmd="crore__subcmd__help__subcmd__version"
@@ -235,6 +283,15 @@ _crore() {
             crore__subcmd__help__subcmd__config,print)
                 cmd="crore__subcmd__help__subcmd__config__subcmd__print"
                 ;;
+            crore__subcmd__help__subcmd__conn,kick)
+                cmd="crore__subcmd__help__subcmd__conn__subcmd__kick"
+                ;;
+            crore__subcmd__help__subcmd__conn,list)
+                cmd="crore__subcmd__help__subcmd__conn__subcmd__list"
+                ;;
+            crore__subcmd__help__subcmd__conn,show)
+                cmd="crore__subcmd__help__subcmd__conn__subcmd__show"
+                ;;
             crore__subcmd__help__subcmd__log,dump)
                 cmd="crore__subcmd__help__subcmd__log__subcmd__dump"
                 ;;
@@ -258,6 +315,12 @@ _crore() {
                 ;;
             crore__subcmd__help__subcmd__token,revoke)
                 cmd="crore__subcmd__help__subcmd__token__subcmd__revoke"
+                ;;
+            crore__subcmd__help__subcmd__topic,list)
+                cmd="crore__subcmd__help__subcmd__topic__subcmd__list"
+                ;;
+            crore__subcmd__help__subcmd__topic,show)
+                cmd="crore__subcmd__help__subcmd__topic__subcmd__show"
                 ;;
             crore__subcmd__log,dump)
                 cmd="crore__subcmd__log__subcmd__dump"
@@ -325,6 +388,24 @@ _crore() {
             crore__subcmd__token__subcmd__help,revoke)
                 cmd="crore__subcmd__token__subcmd__help__subcmd__revoke"
                 ;;
+            crore__subcmd__topic,help)
+                cmd="crore__subcmd__topic__subcmd__help"
+                ;;
+            crore__subcmd__topic,list)
+                cmd="crore__subcmd__topic__subcmd__list"
+                ;;
+            crore__subcmd__topic,show)
+                cmd="crore__subcmd__topic__subcmd__show"
+                ;;
+            crore__subcmd__topic__subcmd__help,help)
+                cmd="crore__subcmd__topic__subcmd__help__subcmd__help"
+                ;;
+            crore__subcmd__topic__subcmd__help,list)
+                cmd="crore__subcmd__topic__subcmd__help__subcmd__list"
+                ;;
+            crore__subcmd__topic__subcmd__help,show)
+                cmd="crore__subcmd__topic__subcmd__help__subcmd__show"
+                ;;
             *)
                 ;;
         esac
@@ -332,7 +413,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history bench doctor plan log tls token drain health config version completion man help"
+            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -360,7 +441,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__echo)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --clients --every --size --control --clients-max --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --clients --every --size --control --clients-max --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -371,6 +452,10 @@ _crore() {
                     return 0
                     ;;
                 --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -560,7 +645,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__pub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -571,6 +656,10 @@ _crore() {
                     return 0
                     ;;
                 --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -782,7 +871,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__sub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --away-after --away-for --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --away-after --away-for --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -793,6 +882,10 @@ _crore() {
                     return 0
                     ;;
                 --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1211,6 +1304,188 @@ _crore() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        crore__subcmd__conn)
+            opts="-h -V --help --version list show kick help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__help)
+            opts="list show kick help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__help__subcmd__kick)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__kick)
+            opts="-h -V --return --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__list)
+            opts="-h -V --address --protocol --sub --lagging --limit --json --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --protocol)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sub)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__conn__subcmd__show)
+            opts="-h -V --limit --json --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         crore__subcmd__demo)
             opts="-h -V --clients --rate --size --connect-rate --duration --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1284,13 +1559,17 @@ _crore() {
             return 0
             ;;
         crore__subcmd__drain)
-            opts="-h -V --window --no-wait --url --api-key-file --help --version"
+            opts="-h -V --window --no-wait --url --operators --api-key-file --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --operators)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1310,12 +1589,16 @@ _crore() {
             return 0
             ;;
         crore__subcmd__health)
-            opts="-h -V --url --api-key-file --help --version"
+            opts="-h -V --url --operators --api-key-file --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --url)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1332,7 +1615,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history bench doctor plan log tls token drain health config version completion man help"
+            opts="serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1541,6 +1824,62 @@ _crore() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        crore__subcmd__help__subcmd__conn)
+            opts="list show kick"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__conn__subcmd__kick)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__conn__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__conn__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         crore__subcmd__help__subcmd__demo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1695,6 +2034,20 @@ _crore() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        crore__subcmd__help__subcmd__metrics)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         crore__subcmd__help__subcmd__plan)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1836,6 +2189,62 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help__subcmd__token__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__top)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__topic)
+            opts="list show"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__topic__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__topic__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2032,6 +2441,20 @@ _crore() {
             return 0
             ;;
         crore__subcmd__man)
+            opts="-h -V --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__metrics)
             opts="-h -V --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2444,7 +2867,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__token__subcmd__gen)
-            opts="-h -V --secret-file --key-file --algorithm --kid --sub --expires --jti --issuer --audience --subscribe --publish --history --presence --all --connections --subscriptions --publish-rate --help --version"
+            opts="-h -V --secret-file --key-file --algorithm --kid --sub --count --expires --jti --issuer --audience --subscribe --publish --history --presence --all --connections --subscriptions --publish-rate --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2467,6 +2890,10 @@ _crore() {
                     return 0
                     ;;
                 --sub)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2636,7 +3063,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__token__subcmd__revoke)
-            opts="-h -V --jti --sub --issued-before --take-back --list --ends --url --api-key-file --help --version"
+            opts="-h -V --jti --sub --issued-before --take-back --list --ends --url --operators --api-key-file --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2659,6 +3086,166 @@ _crore() {
                     return 0
                     ;;
                 --ends)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__top)
+            opts="-h -V --once --interval --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic)
+            opts="-h -V --help --version list show help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic__subcmd__help)
+            opts="list show help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic__subcmd__list)
+            opts="-h -V --limit --json --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__topic__subcmd__show)
+            opts="-h -V --json --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --operators)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

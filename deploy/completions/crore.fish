@@ -31,6 +31,9 @@ complete -c crore -n "__fish_crore_needs_command" -f -a "demo" -d 'Start a node,
 complete -c crore -n "__fish_crore_needs_command" -f -a "pub" -d 'Publish a message, or one for each line of standard input'
 complete -c crore -n "__fish_crore_needs_command" -f -a "sub" -d 'Subscribe to topics or filters and print what comes'
 complete -c crore -n "__fish_crore_needs_command" -f -a "history" -d 'Print a topic\'s history'
+complete -c crore -n "__fish_crore_needs_command" -f -a "top" -d 'Watch a running node: connections, rates, memory'
+complete -c crore -n "__fish_crore_needs_command" -f -a "conn" -d 'List, show or end the connections of a running node'
+complete -c crore -n "__fish_crore_needs_command" -f -a "topic" -d 'List or show the topics of a running node'
 complete -c crore -n "__fish_crore_needs_command" -f -a "bench" -d 'Measure a node under load, and verify every stream'
 complete -c crore -n "__fish_crore_needs_command" -f -a "doctor" -d 'Examine the machine: what limits how many connections, and what to do about it'
 complete -c crore -n "__fish_crore_needs_command" -f -a "plan" -d 'Predict what a load takes: memory, processors, bandwidth, and the first wall'
@@ -40,6 +43,7 @@ complete -c crore -n "__fish_crore_needs_command" -f -a "token" -d 'Make and che
 complete -c crore -n "__fish_crore_needs_command" -f -a "drain" -d 'Lead a node\'s clients away, and end it'
 complete -c crore -n "__fish_crore_needs_command" -f -a "health" -d 'Ask a node whether it is ready'
 complete -c crore -n "__fish_crore_needs_command" -f -a "config" -d 'Show, check or explain the configuration'
+complete -c crore -n "__fish_crore_needs_command" -f -a "metrics" -d 'Describe every metric of a node, as Markdown'
 complete -c crore -n "__fish_crore_needs_command" -f -a "version" -d 'Print the version, the commit and the compiler'
 complete -c crore -n "__fish_crore_needs_command" -f -a "completion" -d 'Print a completion script for a shell'
 complete -c crore -n "__fish_crore_needs_command" -f -a "man" -d 'Print the manual page'
@@ -109,6 +113,62 @@ complete -c crore -n "__fish_crore_using_subcommand history" -l insecure -d 'Whe
 complete -c crore -n "__fish_crore_using_subcommand history" -l compress -d 'Offer compressed messages; the node takes that where websocket.compression is on'
 complete -c crore -n "__fish_crore_using_subcommand history" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand history" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand top" -l interval -d 'Seconds between two looks' -r
+complete -c crore -n "__fish_crore_using_subcommand top" -l operators -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand top" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand top" -l once -d 'Print one screen and end; it measures for one interval'
+complete -c crore -n "__fish_crore_using_subcommand top" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand top" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -f -a "list" -d 'List connections'
+complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -f -a "show" -d 'Show one connection and what it is subscribed to'
+complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -f -a "kick" -d 'End a connection'
+complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l address -d 'Only from this address or network (192.0.2.0/24)' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l protocol -d 'Only those that speak this: native, events, echo or http' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l sub -d 'Only those whose token\'s `sub` begins so' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l limit -d 'At most so many' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l lagging -d 'Only those that do not take what they are sent as fast as it comes'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l json -d 'One JSON object for each connection'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l limit -d 'At most so many subscriptions' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l json -d 'One JSON object'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l operators -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l return -d 'Tell the clients that they may come back'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from help" -f -a "list" -d 'List connections'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one connection and what it is subscribed to'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from help" -f -a "kick" -d 'End a connection'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -f -a "list" -d 'List topics'
+complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -f -a "show" -d 'Show one topic: where it lives, who is subscribed, what is kept of it'
+complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l limit -d 'At most so many' -r
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l json -d 'One JSON object for each topic'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l json -d 'One JSON object'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from help" -f -a "list" -d 'List topics'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one topic: where it lives, who is subscribed, what is kept of it'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand bench; and not __fish_seen_subcommand_from sub pub echo run report part help" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand bench; and not __fish_seen_subcommand_from sub pub echo run report part help" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand bench; and not __fish_seen_subcommand_from sub pub echo run report part help" -f -a "sub" -d 'Subscribe with many clients; measure latency, and verify order and completeness'
@@ -120,6 +180,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and not __fish_seen_s
 complete -c crore -n "__fish_crore_using_subcommand bench; and not __fish_seen_subcommand_from sub pub echo run report part help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l url -d 'Address of a node; several are used in turn' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l ca -d 'Where the address is wss:// or https://: believe the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l token-file -d 'A file with a token on each line, for a node that asks for them; clients show them in turn' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l local-addresses -d 'Source addresses, as patterns: \'127.0.{1..20}.1\'; their ports are chosen explicitly' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l connect-rate -d 'Connects per second, in an open loop; 0: as fast as it goes' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l threads -d 'Worker threads; 0: as many as cores, or as the descriptor limit needs' -r
@@ -158,6 +219,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l url -d 'Address of a node; several are used in turn' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l ca -d 'Where the address is wss:// or https://: believe the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l token-file -d 'A file with a token on each line, for a node that asks for them; clients show them in turn' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l local-addresses -d 'Source addresses, as patterns: \'127.0.{1..20}.1\'; their ports are chosen explicitly' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l connect-rate -d 'Connects per second, in an open loop; 0: as fast as it goes' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l threads -d 'Worker threads; 0: as many as cores, or as the descriptor limit needs' -r
@@ -189,6 +251,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l url -d 'Address of a node; several are used in turn' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l ca -d 'Where the address is wss:// or https://: believe the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l token-file -d 'A file with a token on each line, for a node that asks for them; clients show them in turn' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l local-addresses -d 'Source addresses, as patterns: \'127.0.{1..20}.1\'; their ports are chosen explicitly' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l connect-rate -d 'Connects per second, in an open loop; 0: as fast as it goes' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l threads -d 'Worker threads; 0: as many as cores, or as the descriptor limit needs' -r
@@ -323,7 +386,7 @@ complete -c crore -n "__fish_crore_using_subcommand tls; and __fish_seen_subcomm
 complete -c crore -n "__fish_crore_using_subcommand tls; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -f -a "gen" -d 'Make a token and print it'
+complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -f -a "gen" -d 'Make a token, or many, and print them'
 complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -f -a "check" -d 'Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1)'
 complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -f -a "key" -d 'Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others)'
 complete -c crore -n "__fish_crore_using_subcommand token; and not __fish_seen_subcommand_from gen check key revoke help" -f -a "revoke" -d 'Revoke tokens at a running node, at once'
@@ -333,6 +396,7 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l algorithm -d 'HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 or EdDSA; without it, what fits the key' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l kid -d 'Name of the key (`kid`)' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l sub -d 'Who the token is for (`sub`)' -r
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l count -d 'So many tokens, one on each line, each for a name of its own: that of --sub, a hyphen, and a number from 1 on' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l expires -d 'How long it holds: `90s`, `15m`, `1h`, `7d`; `never` leaves `exp` out' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l jti -d 'Number of the token (`jti`), by which it can be revoked. `random` makes one' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l issuer -d 'Who makes it (`iss`)' -r
@@ -373,23 +437,23 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l issued-before -d 'Tokens that were issued before this moment (seconds since 1970, or `2026-01-31T12:00:00Z`); without --sub, of everybody' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l take-back -d 'Take back the revocation of this number' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l ends -d 'Until when it is kept; without it, until the last such token has expired' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l operators -l url -d 'The node\'s operators\' port' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l list -d 'List what was revoked'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "gen" -d 'Make a token and print it'
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "gen" -d 'Make a token, or many, and print them'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "check" -d 'Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1)'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "key" -d 'Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others)'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "revoke" -d 'Revoke tokens at a running node, at once'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand drain" -l window -d 'Over how long clients are told to return, such as `30s`; without it, node.drain_window of the node' -r
-complete -c crore -n "__fish_crore_using_subcommand drain" -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand drain" -l operators -l url -d 'The node\'s operators\' port' -r
 complete -c crore -n "__fish_crore_using_subcommand drain" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
 complete -c crore -n "__fish_crore_using_subcommand drain" -l no-wait -d 'Do not wait for the end'
 complete -c crore -n "__fish_crore_using_subcommand drain" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand drain" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand health" -l url -d 'The node\'s operators\' port' -r
+complete -c crore -n "__fish_crore_using_subcommand health" -l operators -l url -d 'The node\'s operators\' port' -r
 complete -c crore -n "__fish_crore_using_subcommand health" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
 complete -c crore -n "__fish_crore_using_subcommand health" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand health" -s V -l version -d 'Print version'
@@ -451,30 +515,41 @@ complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subc
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "doc" -d 'Print the reference page, in Markdown; of one section or option its help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "explain" -d 'Print the rule that governs a topic or a filter, and where each of its values comes from'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand metrics" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand metrics" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand version" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand version" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand completion" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand completion" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand man" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand man" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "serve" -d 'Run a node'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "demo" -d 'Start a node, connect thousands of subscribers, and show what happens. It takes no configuration, and has no TLS'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "pub" -d 'Publish a message, or one for each line of standard input'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "sub" -d 'Subscribe to topics or filters and print what comes'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "history" -d 'Print a topic\'s history'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "bench" -d 'Measure a node under load, and verify every stream'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "doctor" -d 'Examine the machine: what limits how many connections, and what to do about it'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "plan" -d 'Predict what a load takes: memory, processors, bandwidth, and the first wall'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "log" -d 'Look into a durable log: is it whole, what is in it, how large is it'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "tls" -d 'Make a certificate to try TLS out'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "token" -d 'Make and check keys and tokens, and revoke tokens'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "drain" -d 'Lead a node\'s clients away, and end it'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "health" -d 'Ask a node whether it is ready'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "config" -d 'Show, check or explain the configuration'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "version" -d 'Print the version, the commit and the compiler'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "completion" -d 'Print a completion script for a shell'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "man" -d 'Print the manual page'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history bench doctor plan log tls token drain health config version completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "serve" -d 'Run a node'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "demo" -d 'Start a node, connect thousands of subscribers, and show what happens. It takes no configuration, and has no TLS'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "pub" -d 'Publish a message, or one for each line of standard input'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "sub" -d 'Subscribe to topics or filters and print what comes'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "history" -d 'Print a topic\'s history'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "top" -d 'Watch a running node: connections, rates, memory'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "conn" -d 'List, show or end the connections of a running node'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "topic" -d 'List or show the topics of a running node'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "bench" -d 'Measure a node under load, and verify every stream'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "doctor" -d 'Examine the machine: what limits how many connections, and what to do about it'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "plan" -d 'Predict what a load takes: memory, processors, bandwidth, and the first wall'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "log" -d 'Look into a durable log: is it whole, what is in it, how large is it'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "tls" -d 'Make a certificate to try TLS out'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "token" -d 'Make and check keys and tokens, and revoke tokens'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "drain" -d 'Lead a node\'s clients away, and end it'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "health" -d 'Ask a node whether it is ready'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "config" -d 'Show, check or explain the configuration'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "metrics" -d 'Describe every metric of a node, as Markdown'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "version" -d 'Print the version, the commit and the compiler'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "completion" -d 'Print a completion script for a shell'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "man" -d 'Print the manual page'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from conn" -f -a "list" -d 'List connections'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from conn" -f -a "show" -d 'Show one connection and what it is subscribed to'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from conn" -f -a "kick" -d 'End a connection'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from topic" -f -a "list" -d 'List topics'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from topic" -f -a "show" -d 'Show one topic: where it lives, who is subscribed, what is kept of it'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "sub" -d 'Subscribe with many clients; measure latency, and verify order and completeness'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "pub" -d 'Publish at a steady rate; measure acknowledgements'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "echo" -d 'Ping an echo service with many clients'
@@ -485,7 +560,7 @@ complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcom
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "dump" -d 'Print every message, in the order in which they became durable. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "stats" -d 'Print counts: segments, bytes, messages, partitions, epochs'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from tls" -f -a "self-signed" -d 'Make a certificate that signs itself, to try TLS out: cert.pem and key.pem'
-complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "gen" -d 'Make a token and print it'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "gen" -d 'Make a token, or many, and print them'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "check" -d 'Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1)'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "key" -d 'Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others)'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "revoke" -d 'Revoke tokens at a running node, at once'

@@ -41,7 +41,7 @@ const ELSEWHERE: &[(&str, &str, &[(&str, &str)])] = &[
     (
         "tests/src/bin/tcp_memory.rs",
         "memory of TCP",
-        &[("crore_writes_without_memory_total", "")],
+        &[("crore_writes_without_memory_total", "tcp_mem")],
     ),
     (
         "crates/net/tests/tables.rs",
