@@ -28,8 +28,11 @@ const ALWAYS: &[&str] = &[
     "crore_memory_ceiling_bytes",
 ];
 
-/// Metrics that are moved elsewhere: the file, and the word that the test has for them; without one it is the metric's own name.
-const ELSEWHERE: &[(&str, &str, &[(&str, &str)])] = &[
+/// Metrics and the words that a test has for them; without one it is the metric's own name.
+type Moved = &'static [(&'static str, &'static str)];
+
+/// Metrics that are moved elsewhere: the file, what it is about, and which.
+const ELSEWHERE: &[(&str, &str, Moved)] = &[
     (
         "tests/tests/shortages.rs",
         "what runs out",

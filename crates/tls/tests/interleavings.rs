@@ -10,7 +10,7 @@ use net::{Close, Conn, Event, Net, Read, Write};
 use proptest::prelude::*;
 use rustls::{ClientConnection, Connection, HandshakeKind, ServerConnection};
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;

@@ -99,10 +99,6 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "What the node says about itself on standard output. Never payloads.",
     ),
     (
-        "metrics",
-        "Metrics that the node pushes. Prometheus scrapes them at /metrics of the operators' port, whatever stands here.",
-    ),
-    (
         "http",
         "HTTP/1.1, and everything before a connection is upgraded.",
     ),
@@ -110,6 +106,10 @@ pub const SECTIONS: &[(&str, &str)] = &[
     (
         "tickets",
         "Resume tickets: what a client of the native protocol comes back with. Nodes that take each other's share keys.",
+    ),
+    (
+        "metrics",
+        "Metrics that the node pushes. Prometheus scrapes them at /metrics of the operators' port, whatever stands here.",
     ),
     (
         "limits",
@@ -573,6 +573,7 @@ mod tests {
             );
             let has_default = spec.default_value().is_some();
             let needs_none = [
+                "metrics.push_to",
                 "node.data_dir",
                 "node.group",
                 "node.user",
