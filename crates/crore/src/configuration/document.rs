@@ -263,6 +263,7 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
             _ = writeln!(text, "# {name} = \"/etc/crore/cert.pem\"")
         }
         None if name == "key_file" => _ = writeln!(text, "# {name} = \"/etc/crore/key.pem\""),
+        None if name == "push_to" => _ = writeln!(text, "# {name} = \"udp:127.0.0.1:8094\""),
         None if name == "filter" => _ = writeln!(text, "# {name} = \"prices/#\""),
         None => {
             let example = entitlement::example(name).unwrap_or("memory");
