@@ -74,9 +74,13 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn a_connection_is_found_looked_at_and_ended() {
     let port = Port::open();
     let mut stream = port.stream("news/one");
-    until("the stream is subscribed", || {
-        port.get("/api/v1/connections?protocol=events")["connections"][0]["subscriptions"] == 1
-    });
+    until(
+        "the stream is subscribed, and has what it was to get",
+        || {
+            let shown = &port.get("/api/v1/connections?protocol=events")["connections"][0];
+            shown["subscriptions"] == 1 && shown["outbox"]["frames"] == 0
+        },
+    );
     let page = port.get("/api/v1/connections?address=127.0.0.0/8");
     assert_eq!(page["next"], Value::Null);
     let found = &page["connections"][0];
