@@ -255,14 +255,19 @@ fn a_service_manager_is_told() {
 /// Sockets that a service manager has opened: what waits in their queue when the node ends is served by the next.
 #[test]
 fn inherited_sockets_outlive_a_node() {
-    const SCRIPT: &str = "import os, socket, sys\n\
+    // First all of them out of the way of the numbers that they are to have.
+    const SCRIPT: &str = "import fcntl, os, socket, sys\n\
         names = sys.argv[1].split(':')\n\
-        for place, port in enumerate(sys.argv[2].split(':')):\n\
+        bound = []\n\
+        for port in sys.argv[2].split(':'):\n\
         \x20   s = socket.socket()\n\
         \x20   s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n\
         \x20   s.bind(('127.0.0.1', int(port)))\n\
         \x20   s.listen(64)\n\
-        \x20   os.dup2(s.fileno(), 3 + place)\n\
+        \x20   bound.append(fcntl.fcntl(s.fileno(), fcntl.F_DUPFD_CLOEXEC, 100))\n\
+        \x20   s.close()\n\
+        for place, number in enumerate(bound):\n\
+        \x20   os.dup2(number, 3 + place)\n\
         os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(names)), LISTEN_FDNAMES=sys.argv[1])\n\
         os.execvp(sys.argv[3], sys.argv[3:])\n";
     let mut place = Place::new("127.0.0.1:0");

@@ -101,7 +101,13 @@ fn each_action_by_itself() {
     let history = curl(&[&server.url(&format!("/topics/p?token={reader}"))]).expect(200);
     assert!(!history.body.contains("batch"), "{history:?}");
     let scrape = Metrics::of(&server.operators).scrape();
-    assert!(scrape.number("crore_forbidden_total") >= 20);
+    let forbidden =
+        |action: &str| scrape.number(&format!("crore_forbidden_total{{action=\"{action}\"}}"));
+    let refused: u64 = ["subscribe", "publish", "history"]
+        .map(forbidden)
+        .iter()
+        .sum();
+    assert!(refused >= 20, "{refused}");
 }
 
 /// A subject stands for one level, and is never a part of a filter.
