@@ -170,3 +170,24 @@ fn a_storm_is_summarised() {
         ",
     );
 }
+
+/// Homes that have as many requests as they may: what is told of clients does not wait for them.
+#[test]
+fn what_homes_have_no_room_for_is_given_up_and_counted() {
+    check_with(
+        |settings| {
+            with_events(settings);
+            settings.limits.requests_inflight_max = 1;
+        },
+        "
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 one
+            a: subscribed 1 through 7:1
+        a: reset
+        count own-publications-lost
+            own-publications-lost 2
+        ",
+    );
+}

@@ -26,6 +26,7 @@ impl World<'_> {
                 "lagging" => sum.lagging,
                 "pages" => sum.pages,
                 "sent-away" => sum.sent_away,
+                "own-publications-lost" => sum.own_publications_lost,
                 "tickets-issued" => sum.tickets_issued,
                 "tickets-resumed" => sum.tickets_resumed,
                 "entitlements" => sum.entitlements,
