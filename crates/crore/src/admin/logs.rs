@@ -126,6 +126,9 @@ fn wanted_levels(bytes: &[u8], mut levels: Levels) -> Result<Levels, String> {
     Ok(levels)
 }
 
+/// The greatest number that JSON carries whole everywhere (RFC 8259, section 6).
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+
 fn wanted_lines(query: &str) -> Option<Wanted> {
     let mut wanted = Wanted {
         after: 0,
@@ -135,7 +138,9 @@ fn wanted_lines(query: &str) -> Option<Wanted> {
     };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=')? {
-            ("after", text) => wanted.after = text.parse().ok()?,
+            ("after", text) => {
+                wanted.after = text.parse().ok().filter(|after| *after <= NUMBER_MAX)?;
+            }
             ("limit", text) => wanted.len_max = text.parse().ok()?,
             ("level", text) => wanted.level = Level::parse(text)?,
             ("target", text) => wanted.target = Some(Target::parse(text)?),
@@ -213,6 +218,7 @@ mod tests {
             "level=off",
             "target=x",
             "after=",
+            "after=9007199254740992",
             "x=1",
         ] {
             assert_eq!(wanted_lines(bad), None, "{bad}");
