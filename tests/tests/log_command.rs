@@ -375,7 +375,12 @@ fn retention_by_age() {
     publish_many(&server, "a/b", 150..151);
     let url = server.url(&format!("/topics/a/b?since={first}"));
     let page = curl(&[&url]).expect(200).json();
-    assert_eq!(page["gap"]["reason"], "evicted", "{page}");
+    // Too old for the rule, which is looked at first, or gone: both were a second ago.
+    let reason = page["gap"]["reason"].as_str();
+    assert!(
+        matches!(reason, Some("evicted" | "history_limit")),
+        "{page}"
+    );
     server.process.signal("TERM");
     server.end().assert_success();
     check(&log("verify", &directory, &[]), 0, &["whole: "]);
