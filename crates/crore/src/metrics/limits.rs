@@ -27,7 +27,7 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
             without_memory(edge, door.without_memory),
         ),
         ("topics_max", refused.topics_full),
-        ("filters_per_shard_max", refused.filters_full),
+        ("filters_per_shard_max", of(Code::FiltersFull)),
         ("filter_levels_max", of(Code::FilterTooWide)),
         (
             "subscriptions_per_session_max",
