@@ -120,6 +120,7 @@ const PAGES_LOOKED_AT: usize = 64;
 pub fn rest(components: &Components) -> Option<Rest> {
     let text = fs::read_to_string("/proc/self/smaps").ok()?;
     let (mappings, arenas) = Mappings::parse(&text);
+    drop(text);
     let heap_free = heap::state().map_or(0, |heap| heap.free_bytes);
     let untouched = File::open("/proc/self/pagemap").map_or(0, |pages| {
         let each = arenas.iter().map(|arena| arena.untouched_bytes(&pages));
