@@ -43,6 +43,8 @@ pub enum DiskRequest {
     },
 }
 
+stdx::hand!(enum DiskRequest { Append { generation, partition, topic, record }, Read { token, partition, query } });
+
 /// What is to be read.
 #[derive(Clone, Debug)]
 pub enum DiskQuery {
@@ -97,6 +99,12 @@ pub enum DiskQuery {
         bytes_scanned_max: u32,
     },
 }
+
+stdx::hand!(enum DiskQuery {
+    Page { topic, after, through, limits }, PageBack { topic, before, oldest, limits },
+    Start { topic, through, count, not_before_ms, after },
+    Scan { filters, after, through, limits, bytes_scanned_max },
+});
 
 /// Log thread to home.
 #[derive(Clone, Debug)]
@@ -167,3 +175,8 @@ pub enum DiskAnswer {
         damaged: bool,
     },
 }
+
+stdx::hand!(enum DiskAnswer {
+    Page { records, first_prev, complete, damaged }, Start { oldest, prev, count, damaged },
+    Scan { records, floor, through, damaged },
+});

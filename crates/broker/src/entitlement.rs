@@ -32,9 +32,18 @@ pub enum CredentialKind {
     ApiKey,
 }
 
+stdx::hand!(
+    enum CredentialKind {
+        Token,
+        ApiKey,
+    }
+);
+
 /// A credential by its hash: two are the same if, and for all purposes only if, their digests are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 16]);
+
+stdx::hand!(value Digest);
 
 impl Digest {
     /// Of a credential: the first half of a SHA-256 over its kind and its bytes.
@@ -67,6 +76,8 @@ pub struct Question {
     pub digest: Digest,
 }
 
+stdx::hand!(struct Question { connection, purpose, kind, credential, digest });
+
 impl fmt::Debug for Question {
     /// Without the credential.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,6 +104,8 @@ pub enum Purpose {
         request: u32,
     },
 }
+
+stdx::hand!(enum Purpose { Request, Hello, Renewal { request } });
 
 /// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares; nothing of it is on the path of
 /// a message.
@@ -141,6 +154,8 @@ pub struct Terms {
     pub limits: EntitlementLimits,
 }
 
+stdx::hand!(struct Terms { permissions, limits });
+
 /// How much a subject may do; `None`: as much as the node's limits allow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct EntitlementLimits {
@@ -151,6 +166,8 @@ pub struct EntitlementLimits {
     /// Publications of one connection in a second.
     pub publish_rate_max: Option<u32>,
 }
+
+stdx::hand!(struct EntitlementLimits { connections_max, subscriptions_max, publish_rate_max });
 
 /// What may be done with a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -177,6 +194,8 @@ pub struct Permissions {
     /// For [`Action::Presence`].
     pub presence: Vec<Box<str>>,
 }
+
+stdx::hand!(struct Permissions { subscribe, publish, history, presence });
 
 impl Permissions {
     /// The filters of an action.

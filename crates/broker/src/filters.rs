@@ -17,6 +17,7 @@ use crate::topic::Filter;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Filters with a value each, found by topic.
@@ -301,6 +302,40 @@ fn split(filter: Filter<'_>) -> (impl Iterator<Item = &str>, bool) {
         levels.into_iter().flat_map(|levels| levels.split('/')),
         has_rest,
     )
+}
+
+impl<T: Hand> Hand for FilterTrie<T> {
+    fn give(&self, out: &mut Vec<u8>) {
+        (self.nodes.len(), self.len).give(out);
+        for node in &self.nodes {
+            node.literals.give(out);
+            node.single.give(out);
+            node.value.give(out);
+            node.rest.give(out);
+        }
+        self.free.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let (nodes_count, len) = <(usize, usize)>::take(input)?;
+        let mut nodes = Vec::new();
+        for _ in 0..nodes_count {
+            nodes.push(Node {
+                literals: Hand::take(input)?,
+                single: Hand::take(input)?,
+                value: Hand::take(input)?,
+                rest: Hand::take(input)?,
+            });
+        }
+        let free = Vec::take(input)?;
+        Some(FilterTrie { nodes, free, len })
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("FilterTrie");
+        <BTreeMap<Box<str>, u32>>::layout(layout);
+        T::layout(layout);
+    }
 }
 
 #[cfg(test)]

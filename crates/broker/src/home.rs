@@ -32,6 +32,7 @@
 mod dedup;
 mod edges;
 mod filters;
+mod handing;
 mod history;
 mod inspect;
 mod interests;
@@ -118,6 +119,8 @@ struct Caller {
     cost: u32,
     lane: Lane,
 }
+
+stdx::hand!(struct Caller { edge, cost, lane });
 
 /// What a home has to say.
 #[derive(Debug)]

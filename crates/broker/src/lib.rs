@@ -8,6 +8,7 @@ pub mod disk;
 pub mod edge;
 pub mod entitlement;
 pub mod filters;
+pub mod handing;
 pub mod home;
 pub mod inspect;
 pub mod journal;

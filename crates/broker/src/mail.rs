@@ -40,6 +40,8 @@ pub struct Reply {
     pub request: u32,
 }
 
+stdx::hand!(struct Reply { connection, request });
+
 impl Reply {
     /// The request of a publisher that wants no acknowledgement.
     pub const REFUSALS_ONLY: u32 = 0;
@@ -57,6 +59,8 @@ pub enum Start {
     /// With the retained message, or else the newest in history, then live.
     Snapshot,
 }
+
+stdx::hand!(enum Start { Live, Since(0: a), Last(0: a), Snapshot });
 
 /// A message as a publisher gave it, on its way to the log.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +103,8 @@ pub struct PartitionCursor {
     pub position: Position,
 }
 
+stdx::hand!(struct PartitionCursor { partition, position });
+
 /// Where a subscription to a filter stands in one partition when its home has granted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FilterStart {
@@ -121,6 +127,8 @@ pub struct Resumed {
     pub gap: Option<Gap>,
 }
 
+stdx::hand!(struct Resumed { after, gap });
+
 /// Bounds of one page of history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageLimits {
@@ -129,6 +137,8 @@ pub struct PageLimits {
     /// About so many bytes; one record always fits.
     pub bytes_max: u32,
 }
+
+stdx::hand!(struct PageLimits { records_max, bytes_max });
 
 /// What a page for a subscription is to bring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -143,6 +153,14 @@ pub enum ReadMode {
     Skip,
 }
 
+stdx::hand!(
+    enum ReadMode {
+        Replay,
+        Newest,
+        Skip,
+    }
+);
+
 /// Messages left out of a page on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skip {
@@ -151,6 +169,8 @@ pub struct Skip {
     /// Inclusive.
     pub through: u64,
 }
+
+stdx::hand!(struct Skip { from, through });
 
 /// Edge to home.
 #[derive(Clone, Debug)]
@@ -439,6 +459,8 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
+stdx::hand!(struct Appended { position, duplicate });
+
 /// Why a message was not appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublishRefusal {
@@ -447,6 +469,8 @@ pub struct PublishRefusal {
     /// With `epoch_mismatch`: the epoch and head of the partition.
     pub present: Option<Position>,
 }
+
+stdx::hand!(struct PublishRefusal { code, present });
 
 impl From<Code> for PublishRefusal {
     fn from(code: Code) -> PublishRefusal {
@@ -486,6 +510,8 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
+stdx::hand!(struct Gap { from, to, reason });
+
 /// Why records cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapReason {
@@ -500,6 +526,16 @@ pub enum GapReason {
     /// They were damaged on disk and are lost.
     Damaged,
 }
+
+stdx::hand!(
+    enum GapReason {
+        Evicted,
+        UnknownEpoch,
+        BeyondHead,
+        HistoryLimit,
+        Damaged,
+    }
+);
 
 /// How far a stream has come in one partition, and what the log still has there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -522,6 +558,8 @@ pub enum Lane {
     /// Pages of this log, in memory or on disk, for subscriptions that replay or lag.
     Pages(u16),
 }
+
+stdx::hand!(enum Lane { Memory, Disk(0: a), Pages(0: a) });
 
 impl Request {
     /// The lane in which it is counted.

@@ -8,3 +8,5 @@ pub struct Now {
     /// Milliseconds since 1970, by a clock that may jump; for people and records.
     pub unix_ms: u64,
 }
+
+stdx::hand!(struct Now { monotonic_ms, unix_ms });

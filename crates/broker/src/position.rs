@@ -17,6 +17,8 @@ pub struct Position {
     pub offset: u64,
 }
 
+stdx::hand!(struct Position { epoch, offset });
+
 /// How a position stands to a log of some epoch and head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {

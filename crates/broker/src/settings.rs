@@ -45,6 +45,11 @@ pub struct Settings {
     pub sys: SysSettings,
 }
 
+stdx::hand!(struct Settings {
+    edges_count, homes_count, logs, rules, rule_filters, limits, tickets, addresses, node_name, other_addresses,
+    compression, allowed_origins, entitlement, journal, sys,
+});
+
 /// What edges tell of their clients, for the access log and the audit log. Nothing by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalSettings {
@@ -59,6 +64,8 @@ pub struct JournalSettings {
     /// Decisions in a second, each edge its share; further ones are counted.
     pub audit_rate_max: u32,
 }
+
+stdx::hand!(struct JournalSettings { access, granted, refused, access_rate_max, audit_rate_max });
 
 impl JournalSettings {
     /// Whether anything is told.
@@ -80,6 +87,8 @@ pub struct SysSettings {
     pub is_open: bool,
 }
 
+stdx::hand!(struct SysSettings { clients, topics, events_rate_max, is_open });
+
 /// Clients are asked who they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EntitlementSettings {
@@ -90,6 +99,8 @@ pub struct EntitlementSettings {
     /// The node bounds the connections of a user: the shell is asked before one more is served.
     pub users_are_counted: bool,
 }
+
+stdx::hand!(struct EntitlementSettings { anonymous, notice_before_s, users_are_counted });
 
 /// Where clients are, and who may say so of others. The default keeps no addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -103,6 +114,8 @@ pub struct AddressSettings {
     /// Something else looks at addresses.
     pub are_wanted: bool,
 }
+
+stdx::hand!(struct AddressSettings { trusted_proxies, field, are_counted, are_wanted });
 
 impl AddressSettings {
     /// Whether edges keep the addresses of their connections.
@@ -120,6 +133,8 @@ pub struct CompressionSettings {
     pub level: u8,
 }
 
+stdx::hand!(struct CompressionSettings { bytes_min, level });
+
 /// Who signs resume tickets, and which of them count. Without keys none are issued, and none is taken.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TicketSettings {
@@ -131,6 +146,8 @@ pub struct TicketSettings {
     /// Tickets that were issued before this are refused; milliseconds since 1970.
     pub not_before_ms: u64,
 }
+
+stdx::hand!(struct TicketSettings { keys, lifetime_ms, not_before_ms });
 
 impl TicketSettings {
     /// How long tickets hold, in whole seconds; none where none are issued.
@@ -148,6 +165,8 @@ pub struct TicketKey {
     /// Random; never told to anybody.
     pub secret: [u8; 32],
 }
+
+stdx::hand!(struct TicketKey { id, secret });
 
 impl std::fmt::Debug for TicketKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -183,6 +202,11 @@ pub struct LogSettings {
     pub retained_bytes_max: u64,
 }
 
+stdx::hand!(struct LogSettings {
+    name, partitions_count, first_partition, durability, epoch, older_epochs, log_bytes_max, cache_bytes,
+    age_max_ms, segment_bytes, retained_bytes_max,
+});
+
 /// Where the records of a log are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
@@ -192,6 +216,13 @@ pub enum Durability {
     Disk,
 }
 
+stdx::hand!(
+    enum Durability {
+        Memory,
+        Disk,
+    }
+);
+
 /// A life of a log that ended because acknowledged records might have been lost.
 #[derive(Clone, Debug)]
 pub struct OlderEpoch {
@@ -200,6 +231,8 @@ pub struct OlderEpoch {
     /// For each partition of the log: the next life has the same records below this offset, and perhaps others from it on.
     pub valid_below: Vec<u64>,
 }
+
+stdx::hand!(struct OlderEpoch { epoch, valid_below });
 
 /// What a rule says about its topics.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -220,6 +253,10 @@ pub struct RuleSettings {
     /// one look at it.
     pub publishing: Option<Box<PublishSettings>>,
 }
+
+stdx::hand!(struct RuleSettings {
+    filter, log, history_messages_max, history_age_max_ms, message_bytes_max, when_lagging, publishing,
+});
 
 impl Default for RuleSettings {
     /// The first log keeps its topics, and a thousand messages of each are served.
@@ -257,6 +294,8 @@ pub struct PublishSettings {
     pub from: Networks,
 }
 
+stdx::hand!(struct PublishSettings { publishers, may_retain, rate_max, from });
+
 impl Default for PublishSettings {
     /// Nothing is taken away.
     fn default() -> Self {
@@ -283,6 +322,15 @@ pub enum Publishers {
     Nobody,
 }
 
+stdx::hand!(
+    enum Publishers {
+        All,
+        Entitled,
+        ApiKeys,
+        Nobody,
+    }
+);
+
 /// What becomes of a subscription that has begun and whose client does not take its messages as fast as they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LagPolicy {
@@ -297,6 +345,15 @@ pub enum LagPolicy {
     /// It ends, to be begun again after the last message that the client has.
     Disconnect,
 }
+
+stdx::hand!(
+    enum LagPolicy {
+        Replay,
+        Conflate,
+        Drop,
+        Disconnect,
+    }
+);
 
 /// Every bound of a shard. Defaults in [`Limits::default`]; what happens at the edge of each stands in `ARCHITECTURE.md`.
 #[derive(Clone, Debug)]
@@ -375,6 +432,16 @@ pub struct Limits {
     /// Such publications of all producers of a home together, and one more for each producer.
     pub producer_window_entries_max: u32,
 }
+
+stdx::hand!(struct Limits {
+    connections_max, topics_max, filters_per_shard_max, filter_levels_max, subscriptions_per_session_max,
+    filters_per_session_max, publish_rate_max, publish_bytes_rate_max, requests_rate_max, ping_rate_max, errors_max,
+    frame_bytes_max, message_bytes_max, echo_bytes_max, head_bytes_max, handshake_timeout_ms, keep_alive_timeout_ms,
+    ping_interval_s, outbox_len_max, outbox_bytes_max, pinned_bytes_max, ring_bytes, requests_inflight_max,
+    log_stall_timeout_ms, stream_credit_bytes, turn_frames_max, page_bytes, page_records_max, scan_bytes_max,
+    wait_max_ms, heartbeat_interval_s, idempotency_keys_max, idempotency_window_ms, producers_max,
+    producer_window_max, producer_window_entries_max,
+});
 
 impl Default for Limits {
     fn default() -> Self {

@@ -12,6 +12,8 @@ pub struct Table {
     entries: Vec<Entry>,
 }
 
+stdx::hand!(struct Table { entries });
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     /// Offset less the segment's base offset.
@@ -20,6 +22,8 @@ struct Entry {
     position: u32,
 }
 
+stdx::hand!(struct Entry { relative, position });
+
 /// Topic -> positions of its records, ascending. Of a sealed segment; immutable.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct TopicIndex {
@@ -27,6 +31,8 @@ pub struct TopicIndex {
     topics: Box<[(u32, u32)]>,
     positions: Box<[u32]>,
 }
+
+stdx::hand!(struct TopicIndex { topics, positions });
 
 impl Table {
     /// Adds the next record; its offset is above all earlier ones.

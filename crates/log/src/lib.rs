@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod handing;
 mod index;
 mod memory;
 mod partition;

@@ -13,6 +13,16 @@ pub trait Memory {
     /// The partition has let go of the chunk; called once, on the thread that owns the partition. Slices
     /// elsewhere may still read the bytes: what must outlive them goes with the chunk's own release.
     fn release(&mut self, id: u64);
+
+    /// The chunk of this name, as the process that this one follows has left it, of which `len` bytes are published. Called
+    /// once for each chunk, before any other is allocated.
+    ///
+    /// # Errors
+    /// There is no such chunk, or it is shorter; and always, where nothing is handed over.
+    fn reopen(&mut self, id: u64, len: usize) -> Result<ChunkWriter, MemoryRefused> {
+        let _ = id;
+        Err(MemoryRefused { capacity: len })
+    }
 }
 
 /// There is no memory for another segment.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub epoch: u64,
 }
 
+stdx::hand!(struct Settings { segment_bytes, partition, epoch });
+
 /// One append-only partition.
 #[derive(Debug)]
 pub struct Partition {
@@ -117,6 +119,16 @@ impl Partition {
             bytes: 0,
             head: Vec::new(),
         }
+    }
+
+    /// What it hands over beside its segments.
+    pub(crate) fn handed(&self) -> (&Settings, u64, usize) {
+        (&self.settings, self.next_offset, self.bytes)
+    }
+
+    /// Bytes of the segments that were handed over.
+    pub(crate) fn set_bytes(&mut self, bytes: usize) {
+        self.bytes = bytes;
     }
 
     /// Appends a record at `offset`, or at the next one. Copies the record's bytes once; where a new segment is

@@ -170,6 +170,24 @@ impl Segment {
         })
     }
 
+    /// A segment that was handed over: base, last offset and newest time; the chunk with its name; where its records are.
+    pub fn of_parts(
+        (base, last, newest_ms): (u64, u64, u64),
+        (memory_id, chunk): (u64, ChunkWriter),
+        table: Table,
+        index: Option<TopicIndex>,
+    ) -> Segment {
+        Segment {
+            base,
+            last,
+            newest_ms,
+            memory_id,
+            table,
+            index,
+            chunk,
+        }
+    }
+
     /// Whether a record of this length at this offset may follow.
     pub fn takes(&self, offset: u64, length: usize) -> bool {
         let near = offset

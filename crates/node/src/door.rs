@@ -8,6 +8,7 @@ use broker::now::Now;
 use net::Conn;
 use std::net::IpAddr;
 use std::sync::Arc;
+use stdx::handing::{Hand, Input};
 use stdx::pages::Pages;
 use stdx::rate::{Allowance, Bucket};
 use wire::http::{Problem, ResponseWriter};
@@ -129,6 +130,21 @@ impl Door {
             };
             admission.leave(entrance, Pass::of(held as u32), now.monotonic_ms);
         }
+    }
+
+    /// Appends who holds which pass; what passes stand for is the table's.
+    pub(crate) fn hand_over(&self, out: &mut Vec<u8>) {
+        self.passes.give(out);
+        self.pace.give(out);
+        self.closed_until_ms.give(out);
+    }
+
+    /// The passes that were handed over.
+    pub(crate) fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
+        self.passes = Hand::take(input)?;
+        self.pace = Hand::take(input)?;
+        self.closed_until_ms = Hand::take(input)?;
+        Some(())
     }
 
     /// Once a turn, when all have come in that did.

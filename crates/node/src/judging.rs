@@ -10,6 +10,7 @@ use broker::entitlement::{Entitlement, Judge, Question};
 use broker::now::Now;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
@@ -96,10 +97,28 @@ impl Judging {
         }
     }
 
+    /// Appends what waits. It is asked again by the next process; who answers may know more by then, or less.
+    pub fn hand_over(&self, out: &mut Vec<u8>) {
+        self.waiting.give(out);
+        self.waiting_bytes.give(out);
+    }
+
+    /// What waited is here now.
+    pub fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
+        self.waiting = Hand::take(input)?;
+        self.waiting_bytes = Hand::take(input)?;
+        Some(())
+    }
+
     /// What waits, in bytes, the credentials included.
     pub fn memory_bytes(&self) -> usize {
         vector_bytes::<Question>(self.waiting.capacity()) + self.waiting_bytes
     }
+}
+
+/// Says what is handed over.
+pub(crate) fn layout(layout: &mut Layout) {
+    <VecDeque<Question>>::layout(layout);
 }
 
 fn tell(edge: &mut Edge, question: &Question, verdict: Result<Entitlement, ErrorCode>) {

@@ -27,8 +27,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod doorway;
+mod handing;
 mod inspecting;
 mod reporting;
+
+pub use handing::state_layout;
 
 /// The receive buffer of a thread, in bytes.
 const RECEIVE_BYTES: usize = 128 << 10;

@@ -59,6 +59,12 @@ impl Users {
         true
     }
 
+    /// A connection of a user is here already: a process that this one follows has let it in.
+    pub(crate) fn count(&self, subject: &str) {
+        let (mut part, key) = self.part(subject);
+        *part.entry(key).or_default() += 1;
+    }
+
     /// Such a connection has gone.
     pub fn leave(&self, subject: &str) {
         let (mut part, key) = self.part(subject);
@@ -132,6 +138,17 @@ mod tests {
         assert!(users.enter("anna", Some(1)));
         assert!(!users.enter("anna", Some(1)));
         assert!(users.enter("anna", Some(2)));
+    }
+
+    #[test]
+    fn whoever_is_here_already_counts_beyond_the_bound() {
+        let users = Users::new(Some(1));
+        users.count("anna");
+        users.count("anna");
+        users.leave("anna");
+        assert!(!users.enter("anna", None));
+        users.leave("anna");
+        assert!(users.enter("anna", None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod faults;
 pub mod http;
 pub mod kinds;
 pub mod log_thread;
+mod memory;
 pub mod mesh;
 pub mod mutation;
 pub mod native;

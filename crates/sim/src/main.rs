@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades]"
             );
             return ExitCode::from(2);
         }
@@ -37,6 +37,7 @@ struct Arguments {
     mutations: Option<u64>,
     keep_going: bool,
     client: Option<usize>,
+    upgrades: bool,
 }
 
 impl Arguments {
@@ -49,6 +50,7 @@ impl Arguments {
             mutations: None,
             keep_going: false,
             client: None,
+            upgrades: false,
         };
         while let Some(word) = words.next() {
             let mut number = || {
@@ -64,6 +66,7 @@ impl Arguments {
                 "--client" => arguments.client = Some(number()? as usize),
                 "--trace" => arguments.tracing = true,
                 "--big" => arguments.scale = Scale::Big,
+                "--upgrades" => arguments.upgrades = true,
                 "--keep-going" => arguments.keep_going = true,
                 _ => return Err(format!("unknown: {word}")),
             }
@@ -77,6 +80,7 @@ impl Arguments {
             tracing: self.tracing,
             mutation: None,
             client: self.client,
+            upgrades: self.upgrades,
         }
     }
 }

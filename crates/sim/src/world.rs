@@ -4,6 +4,7 @@ mod hang;
 mod life;
 mod outcome;
 mod reload;
+mod upgrade;
 
 pub use outcome::{Options, Outcome, Reached};
 
@@ -11,6 +12,7 @@ use crate::client::{Client, Context, Phase};
 use crate::disks::Disks;
 use crate::entitlement::SimJudge;
 use crate::faults::{Crash, MailFaults};
+use crate::memory::SimMemory;
 use crate::mesh::{Mesh, SimMailbox};
 use crate::mutation::Saboteur;
 use crate::native::NativeClient;
@@ -19,6 +21,7 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use broker::now::Now;
 use node::reactor::{Clock, Reactor};
+use node::users::Users;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -61,6 +64,11 @@ struct World {
     clock: Rc<Cell<Now>>,
     memory_refusals: Rc<Cell<f64>>,
     reactors: Vec<Reactor<SimNet, SimMailbox, SimClock>>,
+    memories: Vec<SimMemory>,
+    /// Of the present node.
+    users: Arc<Users>,
+    /// When shards are handed over, where they are.
+    upgrades: Option<Prng>,
     clients: Vec<Box<dyn Client>>,
     timers: BTreeSet<(u64, usize)>,
     timer_of: Vec<Option<u64>>,
@@ -157,6 +165,9 @@ impl World {
             clock,
             memory_refusals,
             reactors: Vec::new(),
+            memories: Vec::new(),
+            users: Arc::default(),
+            upgrades: options.upgrades.then(|| Prng::new(seed ^ 0x7570_6772)),
             clients,
             timers: BTreeSet::new(),
             timer_of: vec![None; count],
@@ -444,6 +455,7 @@ impl World {
         if let Err(error) = self.reactors[shard].turn() {
             self.oracle.fail(None, format!("edge {shard}: {error}"));
         }
+        self.hand_over(shard);
         if has_mail || was_due {
             self.network.borrow_mut().keep_busy(shard);
         }

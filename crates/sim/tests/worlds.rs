@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const SEEDS: u64 = 250;
 /// Within so many worlds each planted bug has to be found.
 const MUTATION_SEEDS: u64 = 60;
+/// Worlds whose shards are handed over.
+const UPGRADE_SEEDS: u64 = 20;
 
 fn check(outcome: &Outcome) {
     if let Some(failure) = &outcome.failure {
@@ -76,4 +78,23 @@ fn is_found(mutation: Mutation) -> bool {
             outcome.failure.is_some() && outcome.strikes > 0
         })
     })
+}
+
+/// A live upgrade in a turn's place: whatever a shard is doing, it goes on from its bytes as if nothing had happened, to the
+/// last letter on the way and byte on the wire.
+#[test]
+fn nobody_notices_a_hand_over() {
+    let mut hand_overs = 0;
+    for seed in 1..=UPGRADE_SEEDS {
+        let plain = run(seed, Options::default());
+        let options = Options {
+            upgrades: true,
+            ..Options::default()
+        };
+        let upgraded = run(seed, options);
+        check(&upgraded);
+        assert_eq!(plain.hash, upgraded.hash, "seed {seed}");
+        hand_overs += upgraded.reached.hand_overs;
+    }
+    assert!(hand_overs > 50 * UPGRADE_SEEDS, "{hand_overs}");
 }

@@ -14,6 +14,7 @@
 //!
 //! A [`List`] owns its place in the pool: `clear` it before dropping it, or its blocks stay taken.
 
+use crate::hand;
 use crate::memory::vector_bytes;
 use crate::slab::Slab;
 use std::collections::VecDeque;
@@ -37,6 +38,8 @@ pub struct List {
     place: u32,
 }
 
+hand!(struct List { len_and_spilled, place });
+
 const _: () = assert!(size_of::<List>() == 8 && Slab::<Block>::ENTRY_BYTES == 64);
 
 /// The blocks and arrays of many lists. Owned by one shard. Memory: 64 bytes per block, 40 bytes and up to 8 per
@@ -47,6 +50,8 @@ pub struct ListPool {
     arrays: Slab<VecDeque<u32>>,
 }
 
+hand!(struct ListPool { blocks, arrays });
+
 /// Part of a chain, which is a ring: the last block names the first, so that one handle reaches both ends.
 #[derive(Debug)]
 struct Block {
@@ -56,6 +61,8 @@ struct Block {
     /// A block without values is freed at once; that leaves 0 to mark a free place in the slab.
     count: NonZeroU8,
 }
+
+hand!(struct Block { values, next, start, count });
 
 impl List {
     /// A list without values.

@@ -85,6 +85,26 @@ impl ChunkWriter {
         }
     }
 
+    /// The same where the first `len` bytes have been written before, by the process that this one follows.
+    ///
+    /// # Safety
+    /// As for [`ChunkWriter::from_raw`]; and the first `len` bytes are never written again by anybody.
+    ///
+    /// # Panics
+    /// If `capacity` exceeds [`CHUNK_BYTES_MAX`], or `len` exceeds `capacity`; `release` is then dropped without being called.
+    pub unsafe fn from_raw_published(
+        ptr: NonNull<u8>,
+        capacity: usize,
+        len: usize,
+        release: Release,
+    ) -> ChunkWriter {
+        assert!(len <= capacity, "published bytes lie within the chunk");
+        // SAFETY: asked of the caller.
+        let mut writer = unsafe { ChunkWriter::from_raw(ptr, capacity, release) };
+        writer.len = len as u32; // len <= capacity <= u32::MAX
+        writer
+    }
+
     /// All the bytes that fit into the chunk.
     pub fn capacity(&self) -> usize {
         self.shared().capacity

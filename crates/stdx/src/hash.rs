@@ -9,9 +9,25 @@
 //! topic's name as key reaches the partition in which the nodes look for it. It is not keyed: flooding one
 //! partition on purpose needs no collisions anyway.
 
+use crate::handing::{Hand, Input, Layout};
+
 /// The random 128-bit key of a table's hash. The caller supplies the entropy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64, pub u64);
+
+impl Hand for Seed {
+    fn give(&self, out: &mut Vec<u8>) {
+        (self.0, self.1).give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        <(u64, u64)>::take(input).map(|(first, second)| Seed(first, second))
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Seed");
+    }
+}
 
 /// The hash of `bytes` under `seed`: SipHash-1-3 with 64 bits of output.
 pub fn keyed(seed: Seed, bytes: &[u8]) -> u64 {

@@ -15,6 +15,8 @@ pub struct Histogram {
     sum_us: u64,
 }
 
+crate::hand!(struct Histogram { counts, sum_us });
+
 impl Histogram {
     /// One that took so many microseconds.
     pub fn record(&mut self, took_us: u64) {

@@ -8,3 +8,5 @@ pub struct Key {
     /// Which occupant of the place this is; wraps around.
     pub generation: u32,
 }
+
+crate::hand!(struct Key { index, generation });

@@ -5,6 +5,7 @@
 
 pub mod blocks;
 pub mod chunk;
+pub mod handing;
 pub mod hash;
 pub mod histogram;
 pub mod key;

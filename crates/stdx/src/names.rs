@@ -5,6 +5,7 @@
 //! A removed name's space is kept by size and given to the next name of that size; where none of that size is
 //! free, a larger one is split. Memory is that of the fullest moment, apart from splinters.
 
+use crate::hand;
 use std::num::NonZeroU32;
 
 /// The longest name, in bytes.
@@ -23,6 +24,8 @@ const SIZES: usize = PLACE_UNITS_MAX + 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name(NonZeroU32);
 
+hand!(value Name);
+
 const _: () = assert!(size_of::<Option<Name>>() == 4);
 
 /// The arena. Owned by one shard, which never uses a handle after `remove`: another name may then lie there, or
@@ -38,6 +41,8 @@ pub struct Names {
     len: usize,
     live_bytes: usize,
 }
+
+hand!(struct Names { pages, used_units, free, free_sizes, len, live_bytes });
 
 impl Names {
     /// An empty arena; allocates nothing but itself, about 600 bytes.

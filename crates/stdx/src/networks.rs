@@ -17,6 +17,8 @@ pub struct Network {
     bits: u8,
 }
 
+crate::hand!(struct Network { base, bits });
+
 impl Network {
     /// Of an address's first bits, counted as in its own family; more than it has are all of them.
     pub fn new(address: IpAddr, bits: u8) -> Network {
@@ -81,6 +83,8 @@ impl fmt::Debug for Network {
 /// Some networks; few enough to look at each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Networks(Box<[Network]>);
+
+crate::hand!(value Networks);
 
 impl Networks {
     /// Whether an address is in one of them.

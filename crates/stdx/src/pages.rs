@@ -4,6 +4,7 @@
 //! up to half of its table for nothing, or the page-sized holes that it grew out of. Memory: the entries, 24 bytes for each
 //! page of `PAGE` of them, and of the newest page only what has been used is touched.
 
+use crate::handing::{Hand, Input, Layout};
 use std::ops::{Index, IndexMut};
 
 /// Entries with dense `u32` places, `PAGE` (a power of two) to a page. Owned by one shard.
@@ -116,6 +117,26 @@ impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
     fn index_mut(&mut self, index: u32) -> &mut T {
         let (page, entry) = split::<PAGE>(index);
         &mut self.pages[page].0[entry]
+    }
+}
+
+impl<T: Hand, const PAGE: usize> Hand for Pages<T, PAGE> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.len.give(out);
+        self.iter().for_each(|value| value.give(out));
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let mut pages = Pages::new();
+        for _ in 0..u32::take(input)? {
+            pages.push(T::take(input)?);
+        }
+        Some(pages)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Pages");
+        T::layout(layout);
     }
 }
 

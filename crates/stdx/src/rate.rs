@@ -46,6 +46,8 @@ pub struct Bucket {
     full_ns: u64,
 }
 
+crate::hand!(struct Bucket { full_ns });
+
 impl Bucket {
     /// Takes so many units if they are there.
     ///

@@ -9,6 +9,7 @@
 //! On top 24 bytes per page of 1,024 entries. Pages are kept for reuse, so the memory is that of the greatest
 //! number of entries at one time; the part of the newest page that was never used is not touched.
 
+use crate::handing::{Hand, Input, Layout};
 use std::ops::{Index, IndexMut};
 
 /// Entries in a page.
@@ -189,6 +190,48 @@ impl<T> IndexMut<u32> for Slab<T> {
             Some(value) => value,
             None => panic!("nothing in place {index}"),
         }
+    }
+}
+
+/// Places stay what they are, and free ones are used again in the same order.
+impl<T: Hand> Hand for Slab<T> {
+    fn give(&self, out: &mut Vec<u8>) {
+        (self.places, self.free).give(out);
+        for entry in self.pages.iter().flatten() {
+            match entry {
+                Entry::Vacant(next) => (0_u8, *next).give(out),
+                Entry::Occupied(value) => {
+                    out.push(1);
+                    value.give(out);
+                }
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let mut slab = Slab::new();
+        let places = u32::take(input)?;
+        slab.free = u32::take(input)?;
+        for place in 0..places {
+            let (page, _) = split(place);
+            if page == slab.pages.len() {
+                slab.pages.push(Vec::with_capacity(PAGE_ENTRIES));
+            }
+            let entry = match u8::take(input)? {
+                0 => Entry::Vacant(u32::take(input)?),
+                1 => Entry::Occupied(T::take(input)?),
+                _ => return None,
+            };
+            slab.len += u32::from(matches!(entry, Entry::Occupied(_)));
+            slab.pages[page].push(entry);
+            slab.places += 1;
+        }
+        Some(slab)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Slab");
+        T::layout(layout);
     }
 }
 

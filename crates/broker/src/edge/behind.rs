@@ -44,6 +44,8 @@ pub(crate) struct Behind {
     pub(super) held: Held,
 }
 
+stdx::hand!(struct Behind { cursors, reads, opening, held });
+
 /// What [`Edge::read_behind`] does not ask for now.
 #[derive(Default)]
 struct Left {
@@ -62,6 +64,8 @@ pub(super) struct Cursor {
     /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags takes none.
     pub is_paid: bool,
 }
+
+stdx::hand!(struct Cursor { after, is_reading, is_paid });
 
 /// A page of one partition.
 pub(crate) struct FilterPage {

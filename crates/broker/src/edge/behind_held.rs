@@ -21,6 +21,8 @@ pub(super) struct Held {
     all: u64,
 }
 
+stdx::hand!(struct Held { of_connections, all });
+
 impl Held {
     /// Whether a connection may hold so many more.
     pub fn have_room(&self, index: u32, more: usize, limits: &Limits) -> bool {

@@ -22,6 +22,8 @@ pub(super) struct Drain {
     step: Step,
 }
 
+stdx::hand!(struct Drain { window_ms, step });
+
 #[derive(Clone, Copy)]
 enum Step {
     /// Those before this index have been told.
@@ -37,6 +39,8 @@ enum Step {
     /// Only what the others still owe is written.
     Over,
 }
+
+stdx::hand!(enum Step { Telling(0: next), Waiting { until_ms }, Holding(0: next), Settling, Closing(0: next), Over });
 
 impl Edge {
     /// Leads clients away: no new sessions are begun, streams end, sessions are told to return within `window_ms`. The turns

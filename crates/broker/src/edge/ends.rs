@@ -80,6 +80,8 @@ impl End {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EndCounts(Counts<ENDS_COUNT>);
 
+stdx::hand!(value EndCounts);
+
 impl EndCounts {
     /// For each cause: the side that it came from, the close code or the word for an end without one, and how often.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>, u64)> {

@@ -6,10 +6,12 @@
 //! token of its own costs an entry, its place in the table and its subject, and no timer.
 
 use crate::entitlement::{Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms};
+use crate::handing::{give_table, table_of};
 use crate::topic::Filter;
 use hashbrown::HashTable;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::names::{Name, Names};
 use stdx::slab::Slab;
 use wire::native::ErrorCode;
@@ -28,6 +30,8 @@ struct Entry {
     is_revoked: bool,
 }
 
+stdx::hand!(struct Entry { digest, subject, token_id, issued_s, expires_s, terms, holders, is_revoked });
+
 const _: () = assert!(size_of::<Entry>() <= 48);
 
 /// Terms, and how many entries have them.
@@ -35,6 +39,8 @@ struct Shared {
     terms: Arc<Terms>,
     entries: u32,
 }
+
+stdx::hand!(struct Shared { terms, entries });
 
 /// All entitlements of an edge.
 pub(crate) struct Entitlements {
@@ -278,6 +284,44 @@ impl Entitlements {
             found.remove();
         }
         self.terms.remove(at);
+    }
+}
+
+impl Hand for Entitlements {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.entries.give(out);
+        self.subjects.give(out);
+        self.terms.give(out);
+        self.expiring.give(out);
+        give_table(&self.by_digest, out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let entries = <Slab<Entry>>::take(input)?;
+        let subjects = Names::take(input)?;
+        let terms = <Slab<Shared>>::take(input)?;
+        let expiring = u32::take(input)?;
+        let listed = <Vec<u32>>::take(input)?;
+        let hash = |at| entries.get(at).map_or(0, |entry| hash_of(entry.digest));
+        let by_digest = table_of(listed, hash);
+        let places = (0..terms.places())
+            .filter(|at| terms.contains(*at))
+            .collect();
+        let hash = |at| terms.get(at).map_or(0, |it| hash_of_terms(&it.terms));
+        let by_terms = table_of(places, hash);
+        Some(Entitlements {
+            entries,
+            by_digest,
+            subjects,
+            terms,
+            by_terms,
+            expiring,
+        })
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Entitlements");
+        <(Slab<Entry>, Names, Slab<Shared>)>::layout(layout);
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct FilterEntry {
     pub members: List,
 }
 
+stdx::hand!(struct FilterEntry { name, members });
+
 /// A topic that some home has announced to this edge.
 pub(crate) struct NamedTopic {
     pub name: Slice,
@@ -32,6 +34,8 @@ pub(crate) struct NamedTopic {
     /// Filters of this edge that match.
     pub filters: Vec<u32>,
 }
+
+stdx::hand!(struct NamedTopic { name, version, filters });
 
 impl NamedTopic {
     /// Bytes of its name, a copy of its own, and of the list.

@@ -20,6 +20,8 @@ pub(super) struct Input {
     pub scan: HeadScan,
 }
 
+stdx::hand!(struct Input { bytes, scan });
+
 /// What a session made of the front of its input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {

@@ -43,6 +43,8 @@ struct Known {
     is_noted: bool,
 }
 
+stdx::hand!(struct Known { address, generation, began_ms, close_code, listener, has_begun, is_noted });
+
 const UNKNOWN: Known = Known {
     address: 0,
     generation: 0,
@@ -62,6 +64,8 @@ struct Asked {
     at_ms: u64,
 }
 
+stdx::hand!(struct Asked { method, path, at_ms });
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Journal {
@@ -74,12 +78,16 @@ pub(super) struct Journal {
     disconnected: Allowance,
 }
 
+stdx::hand!(struct Journal { known, asked, access, audit, connected, disconnected });
+
 /// How much may still be told in this second, and what was not.
 #[derive(Clone, Copy, Default)]
 struct Allowance {
     left: u32,
     left_out: u64,
 }
+
+stdx::hand!(struct Allowance { left, left_out });
 
 impl Allowance {
     fn take(&mut self) -> bool {

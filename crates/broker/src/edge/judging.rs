@@ -46,6 +46,8 @@ pub(crate) struct Judging {
     end_at: Option<u32>,
 }
 
+stdx::hand!(struct Judging { entitlements, unlooked, recheck_at, unsure_until_ms, unsure, end_at });
+
 impl Judging {
     pub fn new() -> Judging {
         Judging {

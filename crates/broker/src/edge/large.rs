@@ -20,6 +20,8 @@ pub(crate) struct Large {
     by_topic: BTreeMap<(u32, HomeId, u32), u32>,
 }
 
+stdx::hand!(struct Large { by_client, by_topic });
+
 /// In place of a home.
 pub(super) const FILTERS: HomeId = HomeId::MAX;
 /// A session with more subscriptions is large.

@@ -24,6 +24,8 @@ pub(crate) enum Deadline {
     Hello(Key),
 }
 
+stdx::hand!(enum Deadline { Head(0: a), Hello(0: a) });
+
 /// Deadlines of handshakes, the first one first. None is taken out before it comes: its connection tells then.
 #[derive(Default)]
 pub(crate) struct Handshakes {
@@ -31,6 +33,8 @@ pub(crate) struct Handshakes {
     /// comes.
     pending: VecDeque<(u32, Deadline)>,
 }
+
+stdx::hand!(struct Handshakes { pending });
 
 impl Handshakes {
     /// Comes at `at_ms`, but not before any that was set.

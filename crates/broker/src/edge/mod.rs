@@ -16,6 +16,7 @@ mod entitled;
 mod fanout;
 mod fanout_filters;
 mod filters;
+mod handing;
 mod input;
 mod inspect;
 mod journal;
@@ -295,6 +296,11 @@ impl Edge {
         for home in 0..self.settings.homes_count {
             self.give_credit(home, 0);
         }
+    }
+
+    /// What it goes by.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
     }
 
     /// Begins a turn: time passes, deadlines come, kept input goes on.

@@ -20,6 +20,8 @@ pub(super) struct Opening {
     partitions: BTreeMap<PartitionId, Granted>,
 }
 
+stdx::hand!(struct Opening { waiting, fail_on_gap, partitions });
+
 /// What a home has said of one partition.
 struct Granted {
     epoch: u64,
@@ -28,6 +30,8 @@ struct Granted {
     /// The stream has gone on since.
     has_passed: bool,
 }
+
+stdx::hand!(struct Granted { epoch, through, resumed, has_passed });
 
 /// Where a subscription to filters begins in one partition.
 pub(crate) struct Beginning {

@@ -34,6 +34,8 @@ pub(crate) struct Owned {
     bytes: usize,
 }
 
+stdx::hand!(struct Owned { parts, bytes });
+
 /// Parts of one vectored write.
 const PARTS_MAX: usize = 64;
 

@@ -30,6 +30,8 @@ pub(super) struct Peers {
     clients: Pages<u128, PAGE>,
 }
 
+stdx::hand!(struct Peers { own, clients });
+
 impl Peers {
     pub fn memory_bytes(&self) -> usize {
         self.own.memory_bytes() + self.clients.memory_bytes()

@@ -47,6 +47,8 @@ impl Wish {
 #[derive(Clone, Copy)]
 pub(super) struct Terms(u8);
 
+stdx::hand!(value Terms);
+
 impl Terms {
     pub fn new(kind: Kind, policy: LagPolicy) -> Terms {
         let kind = match kind {
@@ -90,6 +92,8 @@ pub(crate) struct Recovering {
     /// Those to filters, by partition.
     partitions: BTreeSet<Member>,
 }
+
+stdx::hand!(struct Recovering { subscriptions, partitions });
 
 impl Recovering {
     /// Bytes of both sets, about.

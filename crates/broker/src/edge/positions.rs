@@ -52,6 +52,8 @@ pub(super) struct Positions {
     next_ms: u64,
 }
 
+stdx::hand!(struct Positions { known, asked, round, owed, next_ms });
+
 /// What a home has said of a partition, and what was told of it last.
 #[derive(Default)]
 struct Known {
@@ -61,6 +63,8 @@ struct Known {
     told_s: u32,
 }
 
+stdx::hand!(struct Known { through, oldest, told, told_s });
+
 /// All subscriptions to filters are gone through, filter by filter, the newest of each first: one that is removed moves
 /// the newest into its place, which has been told then.
 struct Round {
@@ -69,6 +73,8 @@ struct Round {
     /// The place in the filter's list behind the next one.
     member: usize,
 }
+
+stdx::hand!(struct Round { telling, filter, member });
 
 /// What is left of a step, and the frames for those who have given their subscription the same number.
 struct Step {

@@ -22,6 +22,15 @@ pub enum Pressure {
     Publications,
 }
 
+stdx::hand!(
+    enum Pressure {
+        None,
+        Recoveries,
+        Newcomers,
+        Publications,
+    }
+);
+
 impl Pressure {
     /// All, the lowest first.
     pub const ALL: [Pressure; 4] = [

@@ -8,6 +8,7 @@ use super::Edge;
 use super::slots::flag;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::tree_bytes;
 use stdx::rate::{Allowance, Bucket};
 use wire::native::{CloseCode, ErrorCode, ErrorFrame};
@@ -34,6 +35,8 @@ struct Buckets {
     errors: Bucket,
 }
 
+stdx::hand!(struct Buckets { publish, publish_bytes, requests, pings, errors });
+
 /// A rate is used up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TooFast {
@@ -41,6 +44,25 @@ pub(crate) struct TooFast {
     pub limit: u64,
     /// After so many milliseconds it is there again.
     pub after_ms: u64,
+}
+
+/// Rates are in the settings; who has used some of them is handed over.
+impl Hand for Rates {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.buckets.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        Some(Rates {
+            buckets: Hand::take(input)?,
+            ..Rates::default()
+        })
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Rates");
+        <BTreeMap<u32, Buckets>>::layout(layout);
+    }
 }
 
 impl Rates {

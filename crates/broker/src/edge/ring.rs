@@ -8,6 +8,7 @@
 use crate::mail::{HomeId, PartitionId, SubscriptionKey};
 use std::collections::VecDeque;
 use stdx::chunk::Slice;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::vector_bytes;
 
 /// The number of a frame in the ring; wraps around.
@@ -47,6 +48,11 @@ pub(crate) enum Origin {
     Told,
 }
 
+stdx::hand!(enum Origin {
+    Private, Plain { home, index, prev, offset }, Named { partition, after, serial },
+    Addressed { subscription, partition, after, is_paid }, Told,
+});
+
 struct Frame {
     start: u32,
     len: u32,
@@ -54,6 +60,8 @@ struct Frame {
     /// The rest of the frame, when it is too large to be copied.
     body: Slice,
 }
+
+stdx::hand!(struct Frame { start, len, origin, body });
 
 /// Bytes of recent frames in one circular area.
 pub(crate) struct Ring {
@@ -207,6 +215,33 @@ impl Ring {
         } else {
             self.head + len < tail
         }
+    }
+}
+
+/// Frames keep their places. What lies inline goes as far as it was ever written.
+impl Hand for Ring {
+    fn give(&self, out: &mut Vec<u8>) {
+        let touched = self.written_through.max(self.head);
+        self.bytes.len().give(out);
+        touched.give(out);
+        out.extend_from_slice(&self.bytes[..touched]);
+        self.frames.give(out);
+        (self.first, self.head, self.written_through, self.body_bytes).give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let (capacity, touched) = <(usize, usize)>::take(input)?;
+        let inline = input.bytes(touched)?;
+        let mut ring = Ring::new(capacity);
+        ring.bytes.get_mut(..touched)?.copy_from_slice(inline);
+        ring.frames = Hand::take(input)?;
+        (ring.first, ring.head, ring.written_through, ring.body_bytes) = Hand::take(input)?;
+        Some(ring)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Ring");
+        <VecDeque<Frame>>::layout(layout);
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct Room {
     waits: BTreeSet<Key>,
 }
 
+stdx::hand!(struct Room { inflight, inflight_bytes, is_stalled, waiting, served, waits });
+
 impl Room {
     fn has_room(&self, limits: &Limits) -> bool {
         self.is_stalled
@@ -71,6 +73,8 @@ pub(super) struct HomeLink {
     /// Live bytes dealt with and not yet given back as credit.
     pub credit_due: u32,
 }
+
+stdx::hand!(struct HomeLink { own, logs, pages, credit_due });
 
 impl HomeLink {
     pub fn new(logs_count: usize) -> HomeLink {

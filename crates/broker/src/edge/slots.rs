@@ -27,6 +27,17 @@ pub(crate) enum Protocol {
     Echo,
 }
 
+stdx::hand!(
+    enum Protocol {
+        Free,
+        Http,
+        Events,
+        NativeStart,
+        Native,
+        Echo,
+    }
+);
+
 /// One bit each.
 pub(crate) mod flag {
     /// In the list of connections to flush.
@@ -109,6 +120,11 @@ pub(crate) struct Slot {
     pub entitlement: u32,
 }
 
+stdx::hand!(struct Slot {
+    generation, protocol, end, flags, ping_interval_s, places, owned, input, state, subscriptions,
+    subscriptions_count, named, hello_ms, entitlement,
+});
+
 const _: () = assert!(size_of::<Slot>() <= 52);
 
 impl Slot {
@@ -161,6 +177,8 @@ pub(crate) struct Slots {
     slots: Pages<Slot, PAGE>,
     count: u32,
 }
+
+stdx::hand!(struct Slots { slots, count });
 
 impl Slots {
     pub fn new() -> Slots {

@@ -2,6 +2,7 @@
 
 use super::ends::EndCounts;
 use crate::entitlement::Action;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::histogram::Histogram;
 use wire::native::ErrorCode;
 
@@ -125,6 +126,16 @@ pub struct EdgeStatistics {
     pub turned_away: TurnedAway,
 }
 
+stdx::hand!(struct EdgeStatistics {
+    accepted, closed, connections, native_sessions, event_streams, echo_sessions, long_polls, ends, handshakes, errors,
+    subscriptions, subscriptions_refused, filters, entitlements, questions, credentials_refused, forbidden, renewals,
+    tokens_expired, revoked, http_requests, http_errors, protocol_errors, publishes, delivered, replayed, recoveries,
+    skipped, lagging, conflated, dropped, disconnected, sent_away, tickets_issued, tickets_resumed, tickets_refused,
+    pages, gaps, slow_closed, disconnected_by_operators, handshake_timeouts, ping_timeouts, unacknowledged, pings,
+    read_bytes, written_bytes, pinned_bytes, kept_bytes, input_closed, compressed, compressed_plain_bytes,
+    compressed_bytes, incompressible, inflated, inflate_too_large, own_publications_lost, turned_away,
+});
+
 /// Who was turned away, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TurnedAway {
@@ -151,6 +162,12 @@ pub struct TurnedAway {
     /// Publications refused for want of memory.
     pub publishes_without_memory: u64,
 }
+
+stdx::hand!(struct TurnedAway {
+    publishes_too_fast, requests_too_fast, ping_floods, error_floods, subscriptions_too_many, filters_too_many,
+    clients_unknown, clients_refused, histories_without_memory, subscriptions_without_memory,
+    publishes_without_memory,
+});
 
 impl std::ops::AddAssign for TurnedAway {
     fn add_assign(&mut self, other: TurnedAway) {
@@ -252,6 +269,21 @@ impl<const N: usize> Counts<N> {
     }
 }
 
+impl<const N: usize> Hand for Counts<N> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.0.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        Hand::take(input).map(Counts)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Counts");
+        <[u64; N]>::layout(layout);
+    }
+}
+
 impl<const N: usize> Default for Counts<N> {
     fn default() -> Self {
         Counts([0; N])
@@ -269,6 +301,8 @@ impl<const N: usize> std::ops::AddAssign for Counts<N> {
 /// How often clients were told each error.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ErrorCounts(Counts<{ ErrorCode::ALL.len() }>);
+
+stdx::hand!(value ErrorCounts);
 
 impl ErrorCounts {
     pub(crate) fn count(&mut self, code: ErrorCode) {
@@ -312,6 +346,8 @@ pub struct Forbidden {
     pub presence: u64,
 }
 
+stdx::hand!(struct Forbidden { subscribe, publish, history, presence });
+
 impl Forbidden {
     pub(crate) fn count(&mut self, action: Action) {
         let number = match action {
@@ -348,6 +384,8 @@ pub struct Recoveries {
     /// Refused because of a gap, as the client wanted it.
     pub refused: u64,
 }
+
+stdx::hand!(struct Recoveries { complete, gap, refused });
 
 impl Recoveries {
     pub(crate) fn count(&mut self, is_resumed: bool, has_gap: bool) {

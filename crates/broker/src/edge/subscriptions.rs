@@ -32,6 +32,16 @@ pub(crate) enum Stage {
     Wide,
 }
 
+stdx::hand!(
+    enum Stage {
+        Pending,
+        Live,
+        Reading,
+        Lagging,
+        Wide,
+    }
+);
+
 /// One subscription.
 pub(crate) struct Subscription {
     generation: u32,
@@ -52,6 +62,10 @@ pub(crate) struct Subscription {
     pub stage: Stage,
     pub(super) terms: Terms,
 }
+
+stdx::hand!(struct Subscription {
+    generation, connection, next, previous, topic, position, client, cursor, home, stage, terms,
+});
 
 /// What a subscription is to, and what becomes of one that cannot begin where it was to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -64,6 +64,8 @@ pub(super) struct Sweep {
     bits: u32,
 }
 
+stdx::hand!(struct Sweep { swept_ms, at, bits });
+
 impl Sweep {
     pub fn new(now_ms: u64) -> Sweep {
         Sweep {

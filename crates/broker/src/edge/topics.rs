@@ -17,6 +17,8 @@ pub(crate) struct Topic {
     pub named: u32,
 }
 
+stdx::hand!(struct Topic { subscribers, generation, partition, named });
+
 const _: () = assert!(size_of::<Topic>() <= 24);
 
 /// Topics of one home, by index; grows by pages.
@@ -24,6 +26,8 @@ const _: () = assert!(size_of::<Topic>() <= 24);
 pub(crate) struct Topics {
     topics: Pages<Topic, PAGE>,
 }
+
+stdx::hand!(struct Topics { topics });
 
 const PAGE: usize = 256;
 

@@ -74,6 +74,24 @@ impl Edge {
         self.user_settled(connection.index, Ok(()));
     }
 
+    /// The users of all connections that count, each as often as it has some: what a shell that has just been given this edge
+    /// counts again.
+    pub fn counted_users(&self) -> impl Iterator<Item = &str> {
+        let counted = |index: &u32| self.slots[*index].is(flag::COUNTED);
+        let user = |index: u32| {
+            let at = self.entry_of_user(index)?;
+            Some(self.judging.entitlements.subject(at))
+        };
+        let places = 0..self.slots.places();
+        places.filter(counted).filter_map(user)
+    }
+
+    /// The entry by which a connection counts, if it does: it shows it, or waits with it.
+    fn entry_of_user(&self, index: u32) -> Option<u32> {
+        let held = self.credential(index).and_then(Credential::held);
+        self.entitlement_of(index).or(held)
+    }
+
     /// The shell's answer: the user has as many connections as may be.
     pub fn user_refused(&mut self, connection: Key) {
         if self.waits_for_user(connection) {
@@ -101,8 +119,7 @@ impl Edge {
 
     /// The connection goes, and with it what its state holds.
     pub(super) fn forget_user(&mut self, index: u32) {
-        let held = self.credential(index).and_then(Credential::held);
-        let at = self.entitlement_of(index).or(held);
+        let at = self.entry_of_user(index);
         if let Some(at) = at.filter(|_| self.slots[index].is(flag::COUNTED)) {
             self.leave_user(index, at);
         }

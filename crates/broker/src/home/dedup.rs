@@ -59,6 +59,8 @@ pub(super) struct Dedup {
     scratch: Vec<u8>,
 }
 
+stdx::hand!(struct Dedup { keys, producers, holds, seeds, scratch });
+
 /// What is known of a publication that may be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {

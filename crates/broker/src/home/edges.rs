@@ -24,6 +24,8 @@ pub(super) struct Edge {
     pub lagging: VecDeque<u32>,
 }
 
+stdx::hand!(struct Edge { indexes, generation, credit, consumed, filters_version, lagging });
+
 /// An index in use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Indexed {
@@ -32,6 +34,8 @@ pub(super) struct Indexed {
     /// Of the newest grant; 0 before the first.
     generation: u32,
 }
+
+stdx::hand!(struct Indexed { topic, generation });
 
 const _: () = assert!(Slab::<Indexed>::ENTRY_BYTES == 8);
 
@@ -105,6 +109,8 @@ pub(super) struct Filters {
     /// Rises with every change; topics note the one that they were compared with.
     pub version: u32,
 }
+
+stdx::hand!(struct Filters { trie, version });
 
 /// What became of a filter that an edge wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

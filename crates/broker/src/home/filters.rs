@@ -43,6 +43,8 @@ pub(super) struct Scan {
     pub limits: PageLimits,
 }
 
+stdx::hand!(struct Scan { local, filters, subscription, after, mode, limits });
+
 /// What the disk has found.
 #[derive(Debug)]
 pub(super) struct DiskScan {
@@ -51,6 +53,8 @@ pub(super) struct DiskScan {
     pub through: u64,
     pub damaged: bool,
 }
+
+stdx::hand!(struct DiskScan { records, floor, through, damaged });
 
 /// What a scan has found.
 #[derive(Debug, Default)]

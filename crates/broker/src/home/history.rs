@@ -26,6 +26,8 @@ pub(super) struct HistoryQuery {
     pub passed: Option<Gap>,
 }
 
+stdx::hand!(struct HistoryQuery { partition, rule, topic, reply, beyond, reverse, limits, passed });
+
 /// What the disk has said of it.
 #[derive(Debug)]
 pub(super) enum Known {

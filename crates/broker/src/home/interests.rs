@@ -22,6 +22,8 @@ pub(super) struct Interests {
     matched: Vec<EdgeId>,
 }
 
+stdx::hand!(struct Interests { topics, edges, filters, matched });
+
 impl Interests {
     pub fn new(topics: TopicTable, edges: Vec<Edge>) -> Interests {
         Interests {

@@ -17,6 +17,8 @@ pub(super) struct Told {
     vacated_left_out: u64,
 }
 
+stdx::hand!(struct Told { second, occupied, vacated, occupied_left_out, vacated_left_out });
+
 impl Told {
     fn owes(&self) -> bool {
         self.occupied_left_out > 0 || self.vacated_left_out > 0

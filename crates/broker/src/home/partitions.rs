@@ -53,12 +53,16 @@ pub(super) struct Share {
     pub disk: Option<Box<Staging>>,
 }
 
+stdx::hand!(struct Share { partitions, bytes_max, bytes, retained_bytes_max, retained_bytes, age_max_ms, disk });
+
 /// Milliseconds that have passed since the home was first told the time, by the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Steady {
     pub ms: u64,
     began_ms: Option<u64>,
 }
+
+stdx::hand!(struct Steady { ms, began_ms });
 
 impl HomePartition {
     /// Offset of the oldest record in memory; above the head if there is none.

@@ -30,6 +30,8 @@ pub(super) struct Rates {
     seed: Seed,
 }
 
+stdx::hand!(struct Rates { full_from_ns, swept, seed });
+
 impl Rates {
     /// No bucket. `seed` is the home's secret.
     pub fn new(seed: Seed) -> Rates {

@@ -24,6 +24,8 @@ pub(super) struct Reading {
     pub limits: PageLimits,
 }
 
+stdx::hand!(struct Reading { index, subscription, after, mode, limits });
+
 impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt with. An index that
     /// stands for nothing belongs to a subscription that has gone, and nobody waits.

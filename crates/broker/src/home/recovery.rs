@@ -39,6 +39,8 @@ pub(super) struct Recovery {
     questions: Vec<Questions>,
 }
 
+stdx::hand!(struct Recovery { waiting, pages, bytes, parked, last_token, questions });
+
 /// Questions to one disk.
 #[derive(Debug, Default)]
 struct Questions {
@@ -47,6 +49,8 @@ struct Questions {
     /// Those that wait for others to be answered.
     unasked: VecDeque<DiskRequest>,
 }
+
+stdx::hand!(struct Questions { asked, unasked });
 
 /// What has a budget.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub(super) enum Waiting {
     Answer(usize, Token, Result<DiskAnswer, Code>),
 }
 
+stdx::hand!(enum Waiting { Page(0: a, 1: b), Scan(0: a, 1: b), History(0: a, 1: b), Answer(0: a, 1: b, 2: c) });
+
 /// A request that the disk must answer first.
 #[derive(Debug)]
 struct Parked {
@@ -68,6 +74,8 @@ struct Parked {
     local: u32,
     question: Question,
 }
+
+stdx::hand!(struct Parked { from, local, question });
 
 /// What the disk's answer is for.
 #[derive(Debug)]
@@ -84,6 +92,10 @@ pub(super) enum Question {
     History(HistoryQuery, Asked),
 }
 
+stdx::hand!(enum Question {
+    Page(0: a, 1: b), Scan(0: a, 1: b), Start(0: a, 1: b), HistoryStart(0: a, 1: b), History(0: a, 1: b),
+});
+
 /// The range of a page of history that the disk was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
@@ -97,6 +109,8 @@ pub(super) struct Asked {
     pub damaged: bool,
 }
 
+stdx::hand!(struct Asked { oldest, beyond, through, damaged });
+
 /// Records of one topic as the disk gave them.
 #[derive(Debug)]
 pub(super) struct DiskPage {
@@ -105,6 +119,8 @@ pub(super) struct DiskPage {
     pub complete: bool,
     pub damaged: bool,
 }
+
+stdx::hand!(struct DiskPage { records, first_prev, complete, damaged });
 
 /// What the disk is to be asked, and what for.
 #[derive(Debug)]

@@ -36,6 +36,8 @@ pub(super) struct Staging {
     head: Vec<u8>,
 }
 
+stdx::hand!(struct Staging { generation, is_available, silence, staged, topics, retained_change, area, head });
+
 /// One publication.
 #[derive(Debug)]
 struct Staged {
@@ -50,6 +52,8 @@ struct Staged {
     repeated: Vec<(Caller, Option<Reply>)>,
 }
 
+stdx::hand!(struct Staged { local, topic, offset, record, retain, from, reply, repeated });
+
 /// What a publication does to its topic's retained message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Retain {
@@ -57,6 +61,14 @@ enum Retain {
     Replaces,
     Removes,
 }
+
+stdx::hand!(
+    enum Retain {
+        Leaves,
+        Replaces,
+        Removes,
+    }
+);
 
 /// What is staged of one topic.
 #[derive(Debug)]
@@ -67,6 +79,8 @@ pub(super) struct StagedTopic {
     /// Bytes of the topic's retained message when all is committed.
     retained_bytes: u64,
 }
+
+stdx::hand!(struct StagedTopic { count, last, retained_bytes });
 
 impl Staged {
     /// Whether somebody waits for its acknowledgement, or for that of a repetition.

@@ -24,6 +24,8 @@ pub(super) struct Silence {
     lasts_ms: u64,
 }
 
+stdx::hand!(struct Silence { is_stall, looked_ms, lasts_ms });
+
 impl Silence {
     /// Whether it has lasted too long.
     pub fn is_stall(&self) -> bool {

@@ -71,6 +71,13 @@ pub struct HomeStatistics {
     pub pages_waiting: u64,
 }
 
+stdx::hand!(struct HomeStatistics {
+    topics, topics_bytes, indexes, filters, records, log_bytes, index_bytes, retained, retained_bytes, producers,
+    idempotency_keys, dedup_bytes, lagging_streams, published, duplicates, delivered, lagged, refused,
+    evicted_segments, evicted_records, forgotten, gaps, stream_gaps, pages_read, histories_read, staged,
+    logs_unavailable, logs_stalled, uncached, disk_reads, disk_reads_waiting, pages_waiting,
+});
+
 /// What a home refused, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HomeRefusals {
@@ -99,6 +106,11 @@ pub struct HomeRefusals {
     /// Anything else.
     pub other: u64,
 }
+
+stdx::hand!(struct HomeRefusals {
+    topics_full, filters_full, retained_full, log_full, memory_full, message_too_large, producers_full, fenced,
+    out_of_order, epoch_mismatch, log_unavailable, other,
+});
 
 impl HomeRefusals {
     pub(super) fn count(&mut self, code: Code) {

@@ -30,6 +30,8 @@ pub(super) struct Subscribing {
     pub start: Start,
 }
 
+stdx::hand!(struct Subscribing { partition, rule, topic, subscription, start });
+
 /// What the disk has said of where it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
@@ -40,6 +42,8 @@ pub(super) enum Found {
     /// Up to here no record is served; whether some may have been lost.
     NothingThrough { through: u64, damaged: bool },
 }
+
+stdx::hand!(enum Found { Nothing, Prev { prev, damaged }, NothingThrough { through, damaged } });
 
 impl Found {
     fn is_damaged(self) -> bool {

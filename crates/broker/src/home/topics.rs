@@ -11,6 +11,7 @@
 
 use crate::mail::EdgeId;
 use hashbrown::HashTable;
+use stdx::handing::{Hand, Input, Layout};
 use stdx::hash::{Seed, keyed};
 use stdx::memory::vector_bytes;
 use stdx::names::{Name, Names};
@@ -39,6 +40,8 @@ pub(super) struct Topic {
     pub filters_version: u32,
 }
 
+stdx::hand!(struct Topic { name, partition, last, first, more, retained, filters_version });
+
 const _: () = assert!(Slab::<Topic>::ENTRY_BYTES <= 36 && size_of::<Interest>() == 8);
 
 /// What one edge wants of a topic.
@@ -50,6 +53,8 @@ pub(super) struct Interest {
     /// Bits of `interest`; 0 is vacant.
     pub flags: u8,
 }
+
+stdx::hand!(struct Interest { index, edge, flags });
 
 /// Bits of [`Interest::flags`].
 pub(super) mod interest {
@@ -286,6 +291,48 @@ impl TopicTable {
 fn table_of(hash: u64) -> usize {
     // The table itself uses the lowest bits and the seven highest.
     (hash >> 40) as usize % TABLES_COUNT
+}
+
+impl Hand for TopicTable {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.seed.give(out);
+        self.names.give(out);
+        self.topics.give(out);
+        self.more.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let mut table = TopicTable::new(Seed::take(input)?);
+        table.names = Names::take(input)?;
+        table.topics = Slab::take(input)?;
+        table.more = Slab::take(input)?;
+        let TopicTable {
+            topics,
+            names,
+            tables,
+            seed,
+            more,
+            more_places,
+        } = &mut table;
+        let hash_of = |id: u32| {
+            let name = topics.get(id).map(|topic| names.get(topic.name));
+            keyed(*seed, name.unwrap_or_default())
+        };
+        for id in (0..topics.places()).filter(|id| topics.contains(*id)) {
+            let hash = hash_of(id);
+            tables[table_of(hash)].insert_unique(hash, id, |id| hash_of(*id));
+        }
+        *more_places = (0..more.places())
+            .filter_map(|place| more.get(place))
+            .map(Vec::capacity)
+            .sum();
+        Some(table)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("TopicTable");
+        <(Seed, Names, Slab<Topic>, Slab<Vec<Interest>>)>::layout(layout);
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,11 @@ pub(crate) enum Credential {
     Renewal { digest: Digest, request: u32 },
 }
 
+stdx::hand!(enum Credential {
+    Request(0: a), Judged { digest, verdict }, Hello { digest, frame }, Ticket { at, frame },
+    User { at, frame }, Renewal { digest, request },
+});
+
 impl Credential {
     /// The question that is out.
     pub fn asked(&self) -> Option<(Purpose, Digest)> {

@@ -32,6 +32,8 @@ pub(super) struct StreamCursor {
     logs: Vec<LogCursor>,
 }
 
+stdx::hand!(struct StreamCursor { topics, logs });
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Place {
     /// Of a filter; see `logs`.
@@ -43,12 +45,16 @@ enum Place {
     At(Position),
 }
 
+stdx::hand!(enum Place { Filter, None, Open, At(0: a) });
+
 #[derive(Clone, PartialEq, Debug)]
 struct LogCursor {
     epoch: u64,
     first_partition: PartitionId,
     offsets: Vec<u64>,
 }
+
+stdx::hand!(struct LogCursor { epoch, first_partition, offsets });
 
 impl StreamCursor {
     /// Of topics that are filters or not; says nothing yet.

@@ -26,10 +26,14 @@ pub(crate) struct Events {
     pub(super) cursor: StreamCursor,
 }
 
+stdx::hand!(struct Events { topics, cursor });
+
 struct StreamTopic {
     name: Box<str>,
     is_filter: bool,
 }
+
+stdx::hand!(struct StreamTopic { name, is_filter });
 
 impl Events {
     /// Memory of its topics, and of a place in the cursor for each.

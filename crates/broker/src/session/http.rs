@@ -39,6 +39,8 @@ pub(crate) struct Answer {
     pub origin: Option<Box<str>>,
 }
 
+stdx::hand!(struct Answer { keep_alive, expects_close, head_only, origin });
+
 /// A body on its way.
 pub(crate) struct Body {
     decoder: BodyDecoder,
@@ -46,6 +48,8 @@ pub(crate) struct Body {
     intent: Intent,
     answer: Answer,
 }
+
+stdx::hand!(struct Body { decoder, bytes, intent, answer });
 
 impl Body {
     /// Bytes that have come.
@@ -59,6 +63,8 @@ pub(crate) struct HistoryWait {
     topic: String,
     answer: Answer,
 }
+
+stdx::hand!(struct HistoryWait { topic, answer });
 
 impl Edge {
     /// A head, or a part of a body, from the front of `input`.

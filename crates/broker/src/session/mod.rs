@@ -51,6 +51,10 @@ pub(crate) enum State {
     Credential(Credential),
 }
 
+stdx::hand!(enum State {
+    Assembly(0: a, 1: b), Body(0: a), Publishing(0: a), History(0: a), Poll(0: a), Events(0: a), Credential(0: a),
+});
+
 impl State {
     /// Bytes of what is not complete yet.
     pub fn kept_bytes(&self) -> usize {

@@ -15,6 +15,8 @@ pub(super) struct Once {
     pub expected_epoch: Option<u64>,
 }
 
+stdx::hand!(struct Once { producer, idempotency_key, expected_epoch });
+
 const KEY: &str = "idempotency-key";
 const EPOCH: &str = "crore-expected-epoch";
 

@@ -30,6 +30,8 @@ pub(crate) struct Poll {
     more: bool,
 }
 
+stdx::hand!(struct Poll { deadline_ms, is_over, topic, limit, answer, subscription, position, gap, records, more });
+
 impl Poll {
     pub fn new(topic: String, limit: u32, answer: Answer) -> Poll {
         Poll {

@@ -31,6 +31,8 @@ pub(super) enum Intent {
     Envelope(Once),
 }
 
+stdx::hand!(enum Intent { One { topic, attributes, retain, once }, Envelope(0: a) });
+
 /// Publications of one request that wait for their acknowledgements.
 pub(crate) struct Publishing {
     answer: Answer,
@@ -40,6 +42,8 @@ pub(crate) struct Publishing {
     /// One publication to one topic is answered without a list.
     single: bool,
 }
+
+stdx::hand!(struct Publishing { answer, results, waiting, single });
 
 /// Content type and tags of one message, in bytes as they are kept.
 pub(super) const MAX_TAGS_BYTES: usize = 16 << 10;

@@ -29,6 +29,8 @@ pub(crate) struct Renewals {
     settled: Vec<u32>,
 }
 
+stdx::hand!(struct Renewals { by_connection, settled });
+
 impl Renewals {
     /// Whether [`Edge::continue_renewals`] has something to do.
     pub fn have_settled(&self) -> bool {
@@ -50,6 +52,8 @@ struct Renewal {
     asked: Option<Asked>,
 }
 
+stdx::hand!(struct Renewal { request, at, asked });
+
 /// What the homes were asked, and have said.
 struct Asked {
     /// Of the question.
@@ -58,6 +62,8 @@ struct Asked {
     waiting: BTreeMap<HomeId, Vec<u32>>,
     names: BTreeMap<(HomeId, u32), Box<str>>,
 }
+
+stdx::hand!(struct Asked { number, waiting, names });
 
 impl Edge {
     /// A client wants to go on with a new token.

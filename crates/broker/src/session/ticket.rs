@@ -45,6 +45,8 @@ pub(crate) struct Tickets {
     released: BTreeMap<(HomeId, u32), u64>,
 }
 
+stdx::hand!(struct Tickets { wanted, released_count, released });
+
 /// One ticket on its way.
 #[derive(Default)]
 struct Wanted {
@@ -54,6 +56,8 @@ struct Wanted {
     away_ms: Option<u64>,
     asked: Option<Asked>,
 }
+
+stdx::hand!(struct Wanted { request, away_ms, asked });
 
 /// What the homes were asked, and have said.
 #[derive(Default)]
@@ -67,6 +71,8 @@ struct Asked {
     released_count: u64,
     positions: BTreeMap<PartitionId, u64>,
 }
+
+stdx::hand!(struct Asked { number, waiting, names, released_count, positions });
 
 /// No subscription takes less of a ticket: number, flags, length and a byte of the filter, epoch, offset.
 const SUBSCRIPTION_BYTES_MIN: usize = 6;

@@ -9,12 +9,26 @@ use broker::home::Home;
 use broker::inspect::{Answer, Connection, Question};
 use net::Net;
 use std::collections::BTreeMap;
+use stdx::handing::{Hand, Input};
 
 /// Questions that homes have been asked for operators; as many as may wait at a shard.
 #[derive(Default)]
 pub(super) struct Inspecting {
     number: u32,
     asked: BTreeMap<u32, Asker>,
+}
+
+impl Inspecting {
+    /// Appends the number of the last question: answers to those before find nobody, and no later one is taken for them.
+    pub fn give(&self, out: &mut Vec<u8>) {
+        self.number.give(out);
+    }
+
+    /// Goes on behind the number that was given.
+    pub fn take(&mut self, input: &mut Input<'_>) -> Option<()> {
+        self.number = Hand::take(input)?;
+        Some(())
+    }
 }
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {

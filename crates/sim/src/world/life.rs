@@ -2,39 +2,15 @@
 
 use super::{START_MS, SimClock, World};
 use crate::faults::Crash;
+use crate::memory::SimMemory;
 use crate::mesh::SimMailbox;
 use crate::network::{SimNet, fold};
 use broker::home::Home;
 use broker::settings::LogSettings;
-use log::{HeapMemory, Memory, MemoryRefused};
 use node::mailbox::Control;
 use node::reactor::{Reactor, ReactorParts};
-use node::users::Users;
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use stdx::chunk::ChunkWriter;
-use stdx::prng::Prng;
-
-/// Heap memory that is refused now and then.
-struct SimMemory {
-    heap: HeapMemory,
-    refusals: Rc<Cell<f64>>,
-    random: Prng,
-}
-
-impl Memory for SimMemory {
-    fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused> {
-        if self.random.chance(self.refusals.get()) {
-            return Err(MemoryRefused { capacity });
-        }
-        self.heap.allocate(capacity)
-    }
-
-    fn release(&mut self, id: u64) {
-        self.heap.release(id);
-    }
-}
+use std::sync::Arc;
 
 /// Where the life of a log began after the former one, by partition; at its beginning, if that one is not known any more.
 fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
@@ -58,15 +34,17 @@ impl World {
         let settings = &self.plan.settings;
         let homes = usize::from(settings.homes_count);
         let seed = self.plan.seed;
-        let users = std::sync::Arc::<Users>::default();
+        self.users = Arc::default();
         self.turns_before = self.turns;
         self.revocations.clear();
+        self.memories.clear();
         for shard in 0..usize::from(settings.edges_count) {
-            let mut memory = SimMemory {
-                heap: HeapMemory::new(self.plan.memory_bytes / homes),
-                refusals: self.memory_refusals.clone(),
-                random: self.random.fork(),
-            };
+            let mut memory = SimMemory::new(
+                self.plan.memory_bytes / homes,
+                self.memory_refusals.clone(),
+                self.random.fork(),
+            );
+            self.memories.push(memory.clone());
             let home = (shard < homes).then(|| {
                 let mut home = Home::new(settings.clone(), shard as u16, (seed, !seed));
                 let mut disks = self.disks.borrow_mut();
@@ -77,21 +55,30 @@ impl World {
             });
             let parts = ReactorParts {
                 home,
-                net: SimNet::new(self.network.clone(), shard),
-                mailbox: SimMailbox::new(self.mesh.clone(), self.disks.clone(), shard),
-                clock: SimClock(self.clock.clone()),
-                id: shard as u16,
-                settings: settings.clone(),
-                memory: Box::new(memory),
-                hash_seed: (seed, !seed),
-                judge: Some(self.judge.clone()),
-                door: None,
-                users: users.clone(),
-                pressure: std::sync::Arc::default(),
-                journal: None,
+                ..self.parts(shard)
             };
             self.reactors.push(Reactor::new(parts));
             self.revocations.push(0);
+        }
+    }
+
+    /// What a shard's reactor is made of, without a home.
+    pub(super) fn parts(&self, shard: usize) -> ReactorParts<SimNet, SimMailbox, SimClock> {
+        let seed = self.plan.seed;
+        ReactorParts {
+            home: None,
+            net: SimNet::new(self.network.clone(), shard),
+            mailbox: SimMailbox::new(self.mesh.clone(), self.disks.clone(), shard),
+            clock: SimClock(self.clock.clone()),
+            id: shard as u16,
+            settings: self.plan.settings.clone(),
+            memory: Box::new(self.memories[shard].clone()),
+            hash_seed: (seed, !seed),
+            judge: Some(self.judge.clone()),
+            door: None,
+            users: self.users.clone(),
+            pressure: Arc::default(),
+            journal: None,
         }
     }
 

@@ -58,6 +58,8 @@ pub struct Reached {
     pub drains: u64,
     /// Reloads of nodes.
     pub reloads: u64,
+    /// Shards that were handed over.
+    pub hand_overs: u64,
     /// Sessions that came back with a ticket.
     pub resumed: u64,
     /// Messages that nodes compressed.
@@ -116,6 +118,7 @@ impl std::ops::AddAssign for Reached {
         self.crashes += other.crashes;
         self.drains += other.drains;
         self.reloads += other.reloads;
+        self.hand_overs += other.hand_overs;
         self.resumed += other.resumed;
         self.compressed += other.compressed;
         self.inflated += other.inflated;
@@ -151,4 +154,6 @@ pub struct Options {
     pub tracing: bool,
     /// Whose doings are wanted, instead of those of the client that a failure concerns.
     pub client: Option<usize>,
+    /// Shards are handed over now and then, as in live upgrades.
+    pub upgrades: bool,
 }

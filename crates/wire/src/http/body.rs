@@ -112,6 +112,11 @@ enum State {
     End,
 }
 
+stdx::hand!(enum State {
+    Length, UntilClose, Size { digits }, SizeSpace, Extension, SizeLf, Data, DataCr, DataLf, TrailerStart, Trailer,
+    TrailerLf, EndLf, End,
+});
+
 /// Takes the framing off one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyDecoder {
@@ -123,6 +128,10 @@ pub struct BodyDecoder {
     trailer_bytes: u16,
     state: State,
 }
+
+stdx::hand!(struct BodyDecoder {
+    remaining_bytes, content_bytes, body_bytes_max, extension_bytes, trailer_bytes, state,
+});
 
 const _: () = assert!(size_of::<BodyDecoder>() <= 32);
 

@@ -17,6 +17,13 @@ pub enum ForwardedField {
     Forwarded,
 }
 
+stdx::hand!(
+    enum ForwardedField {
+        XForwardedFor,
+        Forwarded,
+    }
+);
+
 /// The rightmost address that is not of a trusted proxy; if all are, the leftmost. `Ok(None)`: the field is not there.
 ///
 /// # Errors

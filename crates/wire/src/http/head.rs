@@ -139,6 +139,8 @@ pub struct HeadScan {
     scanned_bytes: u32,
 }
 
+stdx::hand!(struct HeadScan { scanned_bytes });
+
 impl HeadScan {
     /// The state before the first byte of a head.
     pub const fn new() -> HeadScan {

@@ -1,6 +1,7 @@
 //! Why bytes are no frame, and the code that the sender is told.
 
 use super::{ErrorCode, Reference, TOPIC_BYTES_MAX};
+use stdx::handing::{Hand, Input, Layout};
 
 /// Why bytes are no frame of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,4 +181,18 @@ fn topic_length_text(bytes: u64, f: &mut std::fmt::Formatter<'_>) -> std::fmt::R
         f,
         "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}"
     )
+}
+
+impl Hand for ErrorCode {
+    fn give(&self, out: &mut Vec<u8>) {
+        (*self as u16).give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        ErrorCode::from_number(u16::take(input)?.into())
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("ErrorCode");
+    }
 }

@@ -129,6 +129,16 @@ enum Open {
     CompressedBinary,
 }
 
+stdx::hand!(
+    enum Open {
+        None,
+        Text,
+        Binary,
+        CompressedText,
+        CompressedBinary,
+    }
+);
+
 impl Open {
     fn of(opcode: Opcode, compressed: bool) -> Open {
         match (opcode, compressed) {
@@ -149,6 +159,8 @@ pub struct Assembler {
     /// How many bytes at the end of the assembly buffer begin a character that is not finished (0 to 3).
     unfinished_bytes: u8,
 }
+
+stdx::hand!(struct Assembler { open, deflate, unfinished_bytes });
 
 const _: () = assert!(size_of::<Assembler>() <= 16);
 

@@ -29,6 +29,8 @@ pub(super) struct Holds {
     holds_max: usize,
 }
 
+stdx::hand!(struct Holds { holds, by_age, next_rank, holds_max });
+
 #[derive(Debug)]
 struct Hold {
     connection: u64,
@@ -39,6 +41,8 @@ struct Hold {
     /// Later holds have higher ones.
     rank: u64,
 }
+
+stdx::hand!(struct Hold { connection, through, code, ends_ms, rank });
 
 impl Holds {
     pub fn new(holds_max: u32) -> Holds {

@@ -6,6 +6,7 @@
 use super::Identity;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
+use stdx::handing::{Hand, Input, Layout};
 
 /// Entries of one page.
 const PAGE_ENTRIES: usize = 1024;
@@ -37,6 +38,8 @@ struct Entry {
     /// Steady milliseconds.
     noted_ms: u64,
 }
+
+stdx::hand!(struct Entry { key, offset, noted_ms });
 
 const _: () = assert!(size_of::<Entry>() == 32);
 
@@ -189,6 +192,38 @@ fn entry_at(pages: &VecDeque<Vec<Entry>>, first: u32, number: u32) -> Option<&En
 /// The tables look at the other half's bits.
 fn table_of(key: Identity) -> usize {
     key[1] as usize % TABLES_COUNT
+}
+
+impl Hand for Keys {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.pages.give(out);
+        (self.gone, self.first, self.keys_max, self.window_ms).give(out);
+        let tables = self.tables.iter().flatten();
+        let numbers: Vec<u32> = tables.copied().collect();
+        numbers.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let mut keys = Keys::new(0, 0);
+        for mut page in <Vec<Vec<Entry>>>::take(input)? {
+            page.reserve_exact(PAGE_ENTRIES.saturating_sub(page.len()));
+            keys.pages.push_back(page);
+        }
+        (keys.gone, keys.first, keys.keys_max, keys.window_ms) = Hand::take(input)?;
+        let numbers = <Vec<u32>>::take(input)?;
+        let (pages, first) = (&keys.pages, keys.first);
+        let hash = |number: &u32| entry_at(pages, first, *number).map_or(0, |entry| entry.key[0]);
+        for number in numbers {
+            let key = entry_at(pages, first, number)?.key;
+            keys.tables[table_of(key)].insert_unique(key[0], number, hash);
+        }
+        Some(keys)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Keys");
+        <(VecDeque<Vec<Entry>>, (usize, u32, usize, u64))>::layout(layout);
+    }
 }
 
 #[cfg(test)]

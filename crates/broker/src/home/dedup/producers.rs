@@ -6,9 +6,11 @@
 //! but never its last one: as long as that has its record, the producer is not idle.
 
 use super::{Identity, Sequenced};
+use crate::handing::{give_table, table_of};
 use crate::mail::Code;
 use hashbrown::HashTable;
 use std::collections::{BTreeSet, VecDeque};
+use stdx::handing::{Hand, Input, Layout};
 use stdx::slab::Slab;
 
 #[derive(Debug)]
@@ -50,6 +52,8 @@ struct Producer {
     partition: u32,
 }
 
+stdx::hand!(struct Producer { id, recent, before, owner, rank, oldest, several_rank, partition });
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Recent {
     /// Two halves, here and of the offset, so that the entry stays small.
@@ -58,6 +62,8 @@ struct Recent {
     /// Of the topic.
     hash: u32,
 }
+
+stdx::hand!(struct Recent { sequence, offset, hash });
 
 const _: () = assert!(size_of::<Recent>() == 20 && Slab::<Producer>::ENTRY_BYTES <= 104);
 
@@ -357,6 +363,47 @@ impl Producers {
         {
             found.remove();
         }
+    }
+}
+
+impl Hand for Producers {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.producers.give(out);
+        self.oldest.give(out);
+        self.idle.give(out);
+        self.several.give(out);
+        (self.producers_max, self.window_max, self.entries_max).give(out);
+        (self.entries, self.recent_bytes, self.rank).give(out);
+        give_table(&self.table, out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let producers = <Slab<Producer>>::take(input)?;
+        let oldest = Hand::take(input)?;
+        let idle = Hand::take(input)?;
+        let several = Hand::take(input)?;
+        let (producers_max, window_max, entries_max) = Hand::take(input)?;
+        let (entries, recent_bytes, rank) = Hand::take(input)?;
+        let hash = |number| producers.get(number).map_or(0, |producer| producer.id[0]);
+        let table = table_of(Hand::take(input)?, hash);
+        Some(Producers {
+            producers,
+            table,
+            oldest,
+            idle,
+            several,
+            producers_max,
+            window_max,
+            entries_max,
+            entries,
+            recent_bytes,
+            rank,
+        })
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Producers");
+        <(Slab<Producer>, BTreeSet<(u32, u64, u32)>)>::layout(layout);
     }
 }
 

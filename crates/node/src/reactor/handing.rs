@@ -1,0 +1,115 @@
+//! Handing a reactor to the next process: everything that its shard knows, between two turns.
+//!
+//! The network, the mailboxes and the memory are the caller's: it hands over their descriptors. What is on its way between
+//! shards is in nobody's state, so the caller sees to it that nothing is, or that it arrives (see `crate::upgrade`).
+//!
+//! Two things begin anew: what the stop watch has measured, and who waits for answers to operators' questions. A home that has
+//! not answered by then is heard by nobody, and whoever asked is told that no answer came, as of a shard that is too slow.
+
+use super::{Reactor, ReactorParts};
+use crate::mailbox::Mailbox;
+use crate::reactor::Clock;
+use broker::edge::Edge;
+use broker::handing::TakeOverError;
+use broker::home::Home;
+use broker::settings::Settings;
+use net::{Conn, Net};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use stdx::handing::{Hand, Input, Layout};
+
+/// A number for the layout of a shard's state: who has the same one understands it.
+pub fn state_layout() -> u64 {
+    stdx::handing::layout_of::<Shard>()
+}
+
+/// Raised when the meaning of a state changes that is laid out as before.
+const MEANING: &str = "1";
+
+/// Only to say what a shard's state is made of.
+struct Shard;
+
+impl Hand for Shard {
+    fn give(&self, _: &mut Vec<u8>) {}
+
+    fn take(_: &mut Input<'_>) -> Option<Self> {
+        None
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name(MEANING);
+        Settings::layout(layout);
+        Edge::layout(layout);
+        Home::layout(layout);
+        crate::judging::layout(layout);
+        layout.name("door, pressed, is_draining, ready, pump_again, questions, now");
+    }
+}
+
+impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
+    /// Appends the whole state of the shard, settings included.
+    pub fn hand_over(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.home_out.letters.iter().all(Vec::is_empty));
+        self.edge.settings().give(out);
+        self.edge.hand_over(out);
+        self.home.is_some().give(out);
+        if let Some(home) = &self.home {
+            home.hand_over(out);
+        }
+        self.judging.hand_over(out);
+        self.door.is_some().give(out);
+        if let Some(door) = &self.door {
+            door.hand_over(out);
+        }
+        self.pressed.give(out);
+        self.is_draining.give(out);
+        self.ready.give(out);
+        self.pump_again.give(out);
+        self.inspecting.give(out);
+        self.now.give(out);
+    }
+
+    /// The reactor that was handed over. Of the parts, settings and home are those of the state, and the memory has the
+    /// segments that it names. Its connections count for their users from now on.
+    ///
+    /// # Errors
+    /// The bytes are not its state, or memory is missing.
+    pub fn take_over(
+        parts: ReactorParts<N, M, C>,
+        input: &mut Input<'_>,
+    ) -> Result<Self, TakeOverError> {
+        let malformed = TakeOverError::Malformed;
+        let settings = <Arc<Settings>>::take(input).ok_or(malformed)?;
+        let mut reactor = Reactor::new(ReactorParts {
+            settings: settings.clone(),
+            home: None,
+            ..parts
+        });
+        reactor.edge = Edge::take_over(settings.clone(), reactor.now, input)?;
+        reactor.home = match bool::take(input).ok_or(malformed)? {
+            true => Some(Home::take_over(settings, input, &mut *reactor.memory)?),
+            false => None,
+        };
+        reactor.take_rest(input).ok_or(malformed)?;
+        let Reactor { edge, users, .. } = &reactor;
+        edge.counted_users().for_each(|user| users.count(user));
+        Ok(reactor)
+    }
+
+    fn take_rest(&mut self, input: &mut Input<'_>) -> Option<()> {
+        self.judging.take_over(input)?;
+        let had_door = bool::take(input)?;
+        match (&mut self.door, had_door) {
+            (Some(door), true) => door.take_over(input)?,
+            (None, false) => {}
+            _ => return None,
+        }
+        self.pressed = Hand::take(input)?;
+        self.is_draining = Hand::take(input)?;
+        self.ready = <VecDeque<Conn>>::take(input)?;
+        self.pump_again = Hand::take(input)?;
+        self.inspecting.take(input)?;
+        self.now = Hand::take(input)?;
+        Some(())
+    }
+}

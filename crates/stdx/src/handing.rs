@@ -1,0 +1,627 @@
+//! Handing state to the next process: values to bytes and back, and a number that says how they are laid out.
+//!
+//! Used between two turns of a node that is replaced by another one (`node::upgrade`), and never on the path of a message.
+//! A structure is handed over as it is, field by field, so that the next process goes on exactly where this one has
+//! stopped. Bytes are read by a program whose [`layout_of`] is the same; another one does not begin.
+//!
+//! Invariants: reading never panics and never allocates more than a small multiple of what there is to read; what cannot
+//! be read is `None`.
+
+use crate::chunk::{ChunkWriter, Slice};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::{NonZeroU8, NonZeroU32};
+use std::sync::Arc;
+
+/// What can be handed over.
+pub trait Hand: Sized {
+    /// Appends the value.
+    fn give(&self, out: &mut Vec<u8>);
+
+    /// Reads a value. None if these bytes are not one.
+    fn take(input: &mut Input<'_>) -> Option<Self>;
+
+    /// Says what the value is made of.
+    fn layout(layout: &mut Layout);
+
+    /// Appends several, without how many.
+    fn give_all(list: &[Self], out: &mut Vec<u8>) {
+        list.iter().for_each(|value| value.give(out));
+    }
+
+    /// Reads so many.
+    fn take_all(count: usize, input: &mut Input<'_>) -> Option<Vec<Self>> {
+        let mut list = Vec::with_capacity(count.min(input.left()));
+        for _ in 0..count {
+            list.push(Self::take(input)?);
+        }
+        Some(list)
+    }
+}
+
+/// Bytes that are being read.
+#[derive(Clone, Copy)]
+pub struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    /// Reads from the first of these bytes on.
+    pub fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input(bytes)
+    }
+
+    /// Bytes that have not been read.
+    pub fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The next bytes.
+    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn array<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    /// How many values follow; no more than there are bytes, as each takes one at least.
+    fn count(&mut self) -> Option<usize> {
+        let count = usize::try_from(u64::take(self)?).ok()?;
+        (count <= self.left()).then_some(count)
+    }
+}
+
+/// A number for how a structure is laid out: other names, orders or types of fields give another one.
+pub struct Layout(u64);
+
+impl Layout {
+    /// Adds a name.
+    pub fn name(&mut self, name: &str) {
+        for byte in name.bytes().chain([0]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// Adds the type of a field, which is found by how the field is reached.
+    pub fn field<O, F: Hand>(&mut self, name: &str, _: impl Fn(&O) -> Option<&F>) {
+        self.name(name);
+        F::layout(self);
+    }
+}
+
+/// The layout of a type. Two programs that agree on it understand each other's bytes.
+pub fn layout_of<T: Hand>() -> u64 {
+    let mut layout = Layout(0xcbf2_9ce4_8422_2325);
+    T::layout(&mut layout);
+    layout.0
+}
+
+/// Makes a structure something that can be handed over: `hand!(struct Type { field, ... })`, `hand!(value Type)` for one with a
+/// single nameless field, `hand!(enum Type { Variant, Variant { field, ... }, Variant(0: name, ...) })`. A field that is not
+/// named is an error of the compiler.
+#[macro_export]
+macro_rules! hand {
+    (struct $type:ty { $($field:ident),* $(,)? }) => {
+        impl $crate::handing::Hand for $type {
+            fn give(&self, out: &mut Vec<u8>) {
+                let Self { $($field),* } = self;
+                $($crate::handing::Hand::give($field, out);)*
+            }
+
+            fn take(input: &mut $crate::handing::Input<'_>) -> Option<Self> {
+                Some(Self { $($field: $crate::handing::Hand::take(input)?),* })
+            }
+
+            fn layout(layout: &mut $crate::handing::Layout) {
+                layout.name(stringify!($type));
+                $(layout.field(stringify!($field), |value: &Self| Some(&value.$field));)*
+            }
+        }
+    };
+    (value $type:ty) => {
+        impl $crate::handing::Hand for $type {
+            fn give(&self, out: &mut Vec<u8>) {
+                $crate::handing::Hand::give(&self.0, out);
+            }
+
+            fn take(input: &mut $crate::handing::Input<'_>) -> Option<Self> {
+                Some(Self($crate::handing::Hand::take(input)?))
+            }
+
+            fn layout(layout: &mut $crate::handing::Layout) {
+                layout.field(stringify!($type), |value: &Self| Some(&value.0));
+            }
+        }
+    };
+    (enum $type:ty {
+        $($variant:ident $({ $($field:ident),* $(,)? })? $(( $($place:tt: $name:ident),* ))?),* $(,)?
+    }) => {
+        impl $crate::handing::Hand for $type {
+            fn give(&self, out: &mut Vec<u8>) {
+                #[allow(dead_code)]
+                enum Tag { $($variant),* }
+                match self {
+                    $(Self::$variant { $($($field,)*)? $($($place: $name,)*)? } => {
+                        out.push(Tag::$variant as u8);
+                        $($($crate::handing::Hand::give($field, out);)*)?
+                        $($($crate::handing::Hand::give($name, out);)*)?
+                    })*
+                }
+            }
+
+            fn take(input: &mut $crate::handing::Input<'_>) -> Option<Self> {
+                #[allow(dead_code)]
+                enum Tag { $($variant),* }
+                let tag = <u8 as $crate::handing::Hand>::take(input)?;
+                $(if tag == Tag::$variant as u8 {
+                    return Some(Self::$variant {
+                        $($($field: $crate::handing::Hand::take(input)?,)*)?
+                        $($($place: $crate::handing::Hand::take(input)?,)*)?
+                    });
+                })*
+                None
+            }
+
+            fn layout(layout: &mut $crate::handing::Layout) {
+                layout.name(stringify!($type));
+                $(
+                    layout.name(stringify!($variant));
+                    $($(layout.field(stringify!($field), |value: &Self| match value {
+                        Self::$variant { $field, .. } => Some($field),
+                        #[allow(unreachable_patterns)]
+                        _ => None,
+                    });)*)?
+                    $($(layout.field(stringify!($name), |value: &Self| match value {
+                        Self::$variant { $place: $name, .. } => Some($name),
+                        #[allow(unreachable_patterns)]
+                        _ => None,
+                    });)*)?
+                )*
+            }
+        }
+    };
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {$(
+        impl Hand for $type {
+            fn give(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn take(input: &mut Input<'_>) -> Option<Self> {
+                input.array().map(Self::from_le_bytes)
+            }
+
+            fn layout(layout: &mut Layout) {
+                layout.name(stringify!($type));
+            }
+        }
+    )*};
+}
+
+numbers!(u16, u32, u64, u128, i32, i64);
+
+impl Hand for u8 {
+    fn give(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        input.array().map(|[byte]| byte)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("u8");
+    }
+
+    fn give_all(list: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(list);
+    }
+
+    fn take_all(count: usize, input: &mut Input<'_>) -> Option<Vec<u8>> {
+        input.bytes(count).map(<[u8]>::to_vec)
+    }
+}
+
+/// A type that is handed over as another one.
+macro_rules! through {
+    ($($type:ty as $other:ty: $give:expr, $take:expr;)*) => {$(
+        impl Hand for $type {
+            fn give(&self, out: &mut Vec<u8>) {
+                let give: fn(&$type) -> $other = $give;
+                give(self).give(out);
+            }
+
+            fn take(input: &mut Input<'_>) -> Option<Self> {
+                let take: fn($other) -> Option<$type> = $take;
+                take(<$other>::take(input)?)
+            }
+
+            fn layout(layout: &mut Layout) {
+                layout.name(stringify!($type));
+            }
+        }
+    )*};
+}
+
+through! {
+    bool as u8: |value| u8::from(*value), |byte| match byte {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    };
+    usize as u64: |value| *value as u64, |value| usize::try_from(value).ok();
+    NonZeroU8 as u8: |value| value.get(), NonZeroU8::new;
+    NonZeroU32 as u32: |value| value.get(), NonZeroU32::new;
+    std::net::IpAddr as u128: |value| match value {
+        std::net::IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        std::net::IpAddr::V6(address) => address.to_bits(),
+    }, |bits| Some(std::net::Ipv6Addr::from_bits(bits).to_canonical());
+}
+
+macro_rules! bytes {
+    ($($type:ty: $take:expr;)*) => {$(
+        impl Hand for $type {
+            fn give(&self, out: &mut Vec<u8>) {
+                let bytes: &[u8] = self.as_ref();
+                bytes.len().give(out);
+                out.extend_from_slice(bytes);
+            }
+
+            fn take(input: &mut Input<'_>) -> Option<Self> {
+                let count = input.count()?;
+                let take: fn(&[u8]) -> Option<$type> = $take;
+                take(input.bytes(count)?)
+            }
+
+            fn layout(layout: &mut Layout) {
+                layout.name(stringify!($type));
+            }
+        }
+    )*};
+}
+
+bytes! {
+    String: |bytes| Some(std::str::from_utf8(bytes).ok()?.to_owned());
+    Slice: |bytes| Some(Slice::copy_of(bytes));
+}
+
+impl Hand for Box<str> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.len().give(out);
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        String::take(input).map(String::into_boxed_str)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("str");
+    }
+}
+
+impl Hand for () {
+    fn give(&self, _: &mut Vec<u8>) {}
+
+    fn take(_: &mut Input<'_>) -> Option<Self> {
+        Some(())
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("()");
+    }
+}
+
+impl<T: Hand> Hand for Option<T> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.is_some().give(out);
+        if let Some(value) = self {
+            value.give(out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        match bool::take(input)? {
+            true => T::take(input).map(Some),
+            false => Some(None),
+        }
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Option");
+        T::layout(layout);
+    }
+}
+
+impl<T: Hand, E: Hand> Hand for Result<T, E> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.is_ok().give(out);
+        match self {
+            Ok(value) => value.give(out),
+            Err(error) => error.give(out),
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        match bool::take(input)? {
+            true => T::take(input).map(Ok),
+            false => E::take(input).map(Err),
+        }
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Result");
+        T::layout(layout);
+        E::layout(layout);
+    }
+}
+
+macro_rules! lists {
+    ($($type:ident: $give:expr;)*) => {$(
+        impl<T: Hand> Hand for $type<T> {
+            fn give(&self, out: &mut Vec<u8>) {
+                self.len().give(out);
+                let give: fn(&$type<T>, &mut Vec<u8>) = $give;
+                give(self, out);
+            }
+
+            fn take(input: &mut Input<'_>) -> Option<Self> {
+                let count = input.count()?;
+                T::take_all(count, input).map($type::from)
+            }
+
+            fn layout(layout: &mut Layout) {
+                layout.name(stringify!($type));
+                T::layout(layout);
+            }
+        }
+    )*};
+}
+
+lists! {
+    Vec: |list, out| T::give_all(list, out);
+    VecDeque: |list, out| {
+        let (first, second) = list.as_slices();
+        T::give_all(first, out);
+        T::give_all(second, out);
+    };
+}
+
+impl<T: Hand> Hand for Box<[T]> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.len().give(out);
+        T::give_all(self, out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        Vec::take(input).map(Vec::into_boxed_slice)
+    }
+
+    fn layout(layout: &mut Layout) {
+        Vec::<T>::layout(layout);
+    }
+}
+
+macro_rules! pointers {
+    ($($type:ident),*) => {$(
+        impl<T: Hand> Hand for $type<T> {
+            fn give(&self, out: &mut Vec<u8>) {
+                (**self).give(out);
+            }
+
+            fn take(input: &mut Input<'_>) -> Option<Self> {
+                T::take(input).map($type::new)
+            }
+
+            fn layout(layout: &mut Layout) {
+                T::layout(layout);
+            }
+        }
+    )*};
+}
+
+pointers!(Box, Arc);
+
+impl<T: Hand + Ord> Hand for BTreeSet<T> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.len().give(out);
+        self.iter().for_each(|value| value.give(out));
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let count = input.count()?;
+        (0..count).map(|_| T::take(input)).collect()
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("BTreeSet");
+        T::layout(layout);
+    }
+}
+
+impl<K: Hand + Ord, V: Hand> Hand for BTreeMap<K, V> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.len().give(out);
+        for (key, value) in self {
+            key.give(out);
+            value.give(out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let count = input.count()?;
+        (0..count).map(|_| <(K, V)>::take(input)).collect()
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("BTreeMap");
+        <(K, V)>::layout(layout);
+    }
+}
+
+impl<T: Hand, const COUNT: usize> Hand for [T; COUNT] {
+    fn give(&self, out: &mut Vec<u8>) {
+        T::give_all(self, out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        T::take_all(COUNT, input)?.try_into().ok()
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("array");
+        // The same length as text would be the same layout.
+        (0..COUNT).for_each(|_| layout.name("."));
+        T::layout(layout);
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident),*);)*) => {$(
+        impl<$($name: Hand),*> Hand for ($($name,)*) {
+            fn give(&self, out: &mut Vec<u8>) {
+                #[allow(non_snake_case)]
+                let ($($name,)*) = self;
+                $($name.give(out);)*
+            }
+
+            fn take(input: &mut Input<'_>) -> Option<Self> {
+                Some(($($name::take(input)?,)*))
+            }
+
+            fn layout(layout: &mut Layout) {
+                layout.name("tuple");
+                $($name::layout(layout);)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A, B);
+    (A, B, C);
+    (A, B, C, D);
+}
+
+impl<T: Hand> Hand for std::ops::Range<T> {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.start.give(out);
+        self.end.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        Some(T::take(input)?..T::take(input)?)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Range");
+        T::layout(layout);
+    }
+}
+
+/// What a writer has published goes with the slices of it. The next process begins with one that has no room.
+impl Hand for ChunkWriter {
+    fn give(&self, _: &mut Vec<u8>) {}
+
+    fn take(_: &mut Input<'_>) -> Option<Self> {
+        Some(ChunkWriter::heap(0))
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("ChunkWriter");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Sample {
+        number: u32,
+        names: Vec<String>,
+        map: BTreeMap<u16, Option<bool>>,
+        kind: Kind,
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum Kind {
+        Plain,
+        Named { name: Box<str> },
+        Pair(u8, [u16; 2]),
+    }
+
+    hand!(struct Sample { number, names, map, kind });
+    hand!(enum Kind { Plain, Named { name }, Pair(0: first, 1: second) });
+
+    fn samples() -> Vec<Sample> {
+        let kinds = [
+            Kind::Plain,
+            Kind::Named { name: "x".into() },
+            Kind::Pair(7, [1, 65_535]),
+        ];
+        let sample = |kind| Sample {
+            number: 0x0102_0304,
+            names: vec!["a".into(), String::new()],
+            map: [(1, None), (9, Some(true))].into(),
+            kind,
+        };
+        kinds.map(sample).into()
+    }
+
+    #[test]
+    fn values_come_back() {
+        let samples = samples();
+        let mut bytes = Vec::new();
+        samples.give(&mut bytes);
+        let mut input = Input::new(&bytes);
+        assert_eq!(Vec::take(&mut input), Some(samples));
+        assert_eq!(input.left(), 0);
+    }
+
+    /// No part of the bytes, and nothing that has a byte changed, makes it panic or take much memory.
+    #[test]
+    fn what_is_damaged_is_refused_or_another_value() {
+        let mut bytes = Vec::new();
+        samples().give(&mut bytes);
+        for end in 0..bytes.len() {
+            assert_eq!(Vec::<Sample>::take(&mut Input::new(&bytes[..end])), None);
+        }
+        for place in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[place] = value;
+                let _ = Vec::<Sample>::take(&mut Input::new(&damaged));
+            }
+        }
+    }
+
+    #[test]
+    fn another_layout_has_another_number() {
+        struct Other {
+            number: u64,
+        }
+        struct Same {
+            number: u32,
+        }
+        hand!(struct Other { number });
+        hand!(struct Same { number });
+        let all = [
+            layout_of::<Sample>(),
+            layout_of::<Other>(),
+            layout_of::<Same>(),
+            layout_of::<Vec<u32>>(),
+            layout_of::<VecDeque<u32>>(),
+            layout_of::<[u32; 2]>(),
+            layout_of::<[u32; 3]>(),
+            layout_of::<(u32, u32)>(),
+        ];
+        let distinct: BTreeSet<u64> = all.into();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(layout_of::<Sample>(), layout_of::<Sample>());
+    }
+}
