@@ -8,10 +8,10 @@
 //! table) where it was made.
 
 use std::io;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use stdx::chunk::{CHUNK_BYTES_MAX, ChunkWriter};
 
@@ -24,6 +24,13 @@ impl MemoryFd {
     /// The number, for passing it on (`SCM_RIGHTS`), in the table where it was made.
     pub fn as_raw(&self) -> RawFd {
         self.0
+    }
+
+    /// The descriptor itself, to be passed on by the thread that made it (or shares its table).
+    pub fn lend(&self) -> BorrowedFd<'_> {
+        // SAFETY: `create` let go of the ownership of this number and only `close` closes it, which takes `self`; so it is
+        // open for as long as it is borrowed. That the table is the right one was asked of the caller.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 
     /// Closes it in the calling thread's table, which must be the one where it was made. The memory
@@ -47,9 +54,26 @@ pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     }
     let memory = memfd_create("log-segment", MemfdFlags::CLOEXEC)?;
     ftruncate(&memory, capacity_bytes as u64)?;
+    map(memory, capacity_bytes, 0)
+}
+
+/// Maps an area that another process made, of which `len` bytes are written. That process writes nothing to it any more, and
+/// none shortens it.
+///
+/// # Errors
+/// `InvalidData` for what is no area of so many bytes; otherwise no address space to be had.
+pub fn reopen(memory: OwnedFd, len: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
+    let capacity_bytes = usize::try_from(fstat(&memory)?.st_size).unwrap_or(usize::MAX);
+    if capacity_bytes == 0 || capacity_bytes > CHUNK_BYTES_MAX || len > capacity_bytes {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    map(memory, capacity_bytes, len)
+}
+
+fn map(memory: OwnedFd, capacity_bytes: usize, len: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses an address that nothing of ours uses. The file has the full length,
-    // is named by nobody else, and is not shortened, so that every byte can be accessed.
+    // is written by nobody else, and is not shortened, so that every byte can be accessed.
     let address = unsafe {
         mmap(
             ptr::null_mut(),
@@ -69,17 +93,16 @@ pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
         debug_assert!(unmapped.is_ok(), "a mapping of our own: {unmapped:?}");
     };
     // SAFETY: the mapping is readable and writable for its whole length until `unmap` runs, from any
-    // thread of the process, and its address is known to nobody but the chunk.
-    let writer = unsafe { ChunkWriter::from_raw(address, capacity_bytes, Box::new(unmap)) };
+    // thread of the process, and its address is known to nobody but the chunk. The first `len` bytes are
+    // written by nobody any more.
+    let writer =
+        unsafe { ChunkWriter::from_raw_published(address, capacity_bytes, len, Box::new(unmap)) };
     Ok((writer, MemoryFd(memory.into_raw_fd())))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::BorrowedFd;
     use std::thread;
-
-    use rustix::fs::fstat;
 
     use super::*;
     use crate::kernel::unshare_table;

@@ -25,6 +25,7 @@ use crate::{Close, Conn, Event, Net, Read, Write};
 use stdx::memory::{Component, Components, vector_bytes};
 
 mod accepting;
+mod adopting;
 mod closing;
 mod connect;
 mod counters;
@@ -33,21 +34,26 @@ pub mod heap;
 mod inherited;
 mod listener;
 pub mod memory;
+mod passage;
 mod privileges;
 mod registered;
 mod retiring;
 mod slots;
 mod starving;
+mod succession;
 mod tables;
 mod wake;
 
+pub use adopting::{AdoptedListener, Copied, CopiedOut, Roster};
 pub use connect::ConnectOptions;
 pub use counters::{AcceptErrors, Counters, Statistics};
 pub use handover::Handover;
 pub use inherited::{inherited_address, inherited_listener};
 pub use listener::{ListenOptions, check_free};
+pub use passage::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
 pub use privileges::give_up_low_ports;
 pub use retiring::LISTENERS_END;
+pub use succession::{die, inherited_input, monotonic_ns, replace_input};
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
 pub use wake::Waker;
 

@@ -37,6 +37,9 @@ const PAGE: usize = 1_024;
 /// Set in a number that is a place among the registered sockets and no descriptor.
 const REGISTERED: u32 = 1 << (DESCRIPTOR_BITS - 1);
 
+/// A slot that is being taken over and in which nobody is; no descriptor is -1.
+const VACANT: u32 = u32::MAX;
+
 /// The most connections that a thread can have.
 pub(super) const SLOTS_MAX: u32 = DESCRIPTOR_MASK - 1;
 /// The greatest descriptor number, and the greatest place of a registered socket.
@@ -119,6 +122,72 @@ impl Slots {
         // SAFETY: `insert` took the ownership of this number into the slot, and the slot has just
         // forgotten it: nobody else closes it.
         Socket::Descriptor(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
+    }
+
+    /// One more than the highest index ever used.
+    pub(super) fn len(&self) -> u32 {
+        self.slots.len()
+    }
+
+    /// Whether somebody is at this index. For slots that are being taken over: nothing is in the free list yet.
+    pub(super) fn is_taken(&self, index: u32) -> bool {
+        let slot = self.slots.get(index);
+        slot.is_some_and(|slot| slot.word != VACANT)
+    }
+
+    /// Puts the descriptor under this very key, where nobody is; gives it back if its number is too large.
+    pub(super) fn occupy(
+        &mut self,
+        conn: Conn,
+        descriptor: OwnedFd,
+        flags: u8,
+    ) -> Result<(), OwnedFd> {
+        let number = descriptor.as_raw_fd() as u32;
+        if number > NUMBER_MAX || conn.index > SLOTS_MAX {
+            return Err(descriptor);
+        }
+        self.slots.grow_to(conn.index, || Slot {
+            generation: 1,
+            word: VACANT,
+        });
+        self.slots[conn.index] = Slot {
+            generation: conn.generation,
+            word: (u32::from(flags) << DESCRIPTOR_BITS) | descriptor.into_raw_fd() as u32,
+        };
+        Ok(())
+    }
+
+    /// Takes the socket of a slot out, and leaves it to nobody.
+    pub(super) fn vacate(&mut self, index: u32) -> Socket<OwnedFd> {
+        let slot = &mut self.slots[index];
+        let number = slot.word & DESCRIPTOR_MASK;
+        slot.word = VACANT;
+        if number & REGISTERED != 0 {
+            return Socket::Registered(number & !REGISTERED);
+        }
+        // SAFETY: as in `remove`.
+        Socket::Descriptor(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
+    }
+
+    /// All have come: slots in which nobody is are free, after these generations.
+    pub(super) fn settle(&mut self, generations: impl Iterator<Item = u32>) {
+        for (index, generation) in (0..).zip(generations) {
+            self.slots.grow_to(index, || Slot {
+                generation: 1,
+                word: VACANT,
+            });
+            let slot = &mut self.slots[index];
+            if slot.word == VACANT {
+                slot.generation = generation.checked_add(1).unwrap_or(1);
+            }
+        }
+        // The lowest are used first.
+        for index in (0..self.slots.len()).rev() {
+            if self.slots[index].word == VACANT {
+                self.slots[index].word = (u32::from(DEAD) << DESCRIPTOR_BITS) | self.free;
+                self.free = index;
+            }
+        }
     }
 
     /// From now on the socket is registered at this place. Gives its descriptor back, if it had one.
