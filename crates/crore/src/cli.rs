@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, completion, config, conn, demo, drain, health, history, log, publish, serve, subscribe,
-    tls, token, top, topic,
+    tls, token, top, topic, upgrade,
 };
 use crate::configuration::Sources;
 use crate::{doctor, plan};
@@ -62,6 +62,8 @@ pub enum Command {
     Health(health::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
+    /// Replace a running node by its program as it is on disk now; clients stay connected and miss nothing.
+    Upgrade(upgrade::Arguments),
     /// Describe every metric of a node, as Markdown.
     Metrics,
     /// Print the version, the commit and the compiler.

@@ -41,6 +41,19 @@ impl Ending {
         ExitCode::from(code)
     }
 
+    /// What there is to say, in one line.
+    pub fn describe(&self) -> String {
+        match self {
+            Ending::Failed(error) => format!("{error:#}"),
+            Ending::Usage(text) => text.clone(),
+            Ending::Configuration(faults) => {
+                let faults: Vec<String> = faults.0.iter().map(ToString::to_string).collect();
+                faults.join("; ")
+            }
+            other => format!("it ended with code {}", other.code()),
+        }
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {

@@ -28,6 +28,7 @@ mod sys_statistics;
 mod terminal;
 mod ticket_keys;
 mod tls_files;
+mod upgrade;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP: blocked in all threads, and taken by one that waits for them. SIGXFSZ: blocked, and taken by nobody.
+//! SIGINT, SIGTERM, SIGHUP and SIGUSR2: blocked in all threads, and taken by one that waits for them. SIGXFSZ: blocked, and taken by nobody.
 //!
 //! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have descriptor tables of
 //! their own, in which the same number is somebody's connection.
@@ -15,6 +15,8 @@ pub enum Signal {
     Terminate,
     /// What asks a node to read its files again, and ends everything else.
     Hangup,
+    /// What asks a node to hand over to its program as it is on disk now, and ends everything else.
+    Upgrade,
 }
 
 impl Signal {
@@ -24,6 +26,7 @@ impl Signal {
             Signal::Interrupt => 130,
             Signal::Terminate => 143,
             Signal::Hangup => 129,
+            Signal::Upgrade => 140,
         }
     }
 }
@@ -50,6 +53,7 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
                 Ok(Number::SIGINT) => handle(Signal::Interrupt),
                 Ok(Number::SIGTERM) => handle(Signal::Terminate),
                 Ok(Number::SIGHUP) => handle(Signal::Hangup),
+                Ok(Number::SIGUSR2) => handle(Signal::Upgrade),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -74,5 +78,6 @@ fn set() -> SigSet {
     set.add(Number::SIGINT);
     set.add(Number::SIGTERM);
     set.add(Number::SIGHUP);
+    set.add(Number::SIGUSR2);
     set
 }

@@ -8,6 +8,7 @@ use crate::exit::Ending;
 use crate::service_manager::{self, Inherited};
 use anyhow::{Context, anyhow};
 use net::kernel::{inherited_address, inherited_listener};
+use node::upgrade::INHERIT;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::RawFd;
 
@@ -17,7 +18,12 @@ pub struct Sockets {
     /// Of clients, with TLS or without.
     clients: Vec<(SocketAddr, RawFd)>,
     operators: Vec<(SocketAddr, RawFd)>,
+    /// What all of them are for, and where.
+    names: Vec<(String, SocketAddr)>,
 }
+
+/// In place of the descriptors of a process that takes over: its sockets come from the one before.
+const NONE: RawFd = -1;
 
 /// What was passed on, and the flags with its addresses in place of those that were given.
 ///
@@ -26,20 +32,37 @@ pub struct Sockets {
 pub fn inherited(
     given: &ConfigurationArguments,
 ) -> Result<(ConfigurationArguments, Sockets), Ending> {
+    if let Ok(text) = std::env::var(INHERIT) {
+        let known = known(&text).with_context(|| format!("{INHERIT} says \"{text}\""))?;
+        return Ok(sorted(given, known)?);
+    }
     let listeners = service_manager::inherited().map_err(|problem| anyhow!(problem))?;
-    Ok(sorted(given, listeners)?)
+    let with_address = |Inherited { name, descriptor }: Inherited| {
+        let address = inherited_address(descriptor)
+            .with_context(|| format!("the socket \"{name}\" of the service manager"))?;
+        Ok((name, address, descriptor))
+    };
+    let listeners: anyhow::Result<Vec<_>> = listeners.into_iter().map(with_address).collect();
+    Ok(sorted(given, listeners?)?)
+}
+
+/// What [`Sockets::described`] says.
+fn known(text: &str) -> Option<Vec<(String, SocketAddr, RawFd)>> {
+    let socket = |part: &str| {
+        let (name, address) = part.split_once('=')?;
+        Some((name.to_owned(), address.parse().ok()?, NONE))
+    };
+    text.split_ascii_whitespace().map(socket).collect()
 }
 
 fn sorted(
     given: &ConfigurationArguments,
-    listeners: Vec<Inherited>,
+    listeners: Vec<(String, SocketAddr, RawFd)>,
 ) -> anyhow::Result<(ConfigurationArguments, Sockets)> {
     let mut arguments = given.clone();
     let mut sockets = Sockets::default();
     let (mut clients, mut tls, mut operators) = (Vec::new(), Vec::new(), Vec::new());
-    for Inherited { name, descriptor } in listeners {
-        let address = inherited_address(descriptor)
-            .with_context(|| format!("the socket \"{name}\" of the service manager"))?;
+    for (name, address, descriptor) in listeners {
         let (of_kind, texts) = match &*name {
             "clients" | "unknown" | "crore.socket" => (&mut sockets.clients, &mut clients),
             "tls" => (&mut sockets.clients, &mut tls),
@@ -51,6 +74,7 @@ fn sorted(
             }
         };
         of_kind.push((address, descriptor));
+        sockets.names.push((name, address));
         texts.push(address.to_string());
     }
     let flags = [
@@ -67,6 +91,13 @@ fn sorted(
 }
 
 impl Sockets {
+    /// For the process that takes over: each with its address.
+    pub fn described(&self) -> String {
+        let described = |(name, address): &(String, SocketAddr)| format!("{name}={address}");
+        let all: Vec<String> = self.names.iter().map(described).collect();
+        all.join(" ")
+    }
+
     /// Those that the node is to accept from.
     pub fn of_clients(&self) -> Vec<(SocketAddr, RawFd)> {
         self.clients.clone()
@@ -100,9 +131,10 @@ mod tests {
         let bound: Vec<TcpListener> = (0..3)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
-        let inherited = |name: &str, at: usize| Inherited {
-            name: name.into(),
-            descriptor: bound[at].as_raw_fd(),
+        let inherited = |name: &str, at: usize| {
+            let descriptor = bound[at].as_raw_fd();
+            let address = inherited_address(descriptor).unwrap();
+            (name.to_owned(), address, descriptor)
         };
         let address = |at: usize| bound[at].local_addr().unwrap();
         let given = ConfigurationArguments {
@@ -121,10 +153,16 @@ mod tests {
 
         assert!(sorted(&given, vec![inherited("mqtt", 2)]).is_err());
         let file = std::fs::File::open("/dev/null").unwrap();
-        let file = Inherited {
-            name: "clients".into(),
-            descriptor: file.as_raw_fd(),
-        };
-        assert!(sorted(&given, vec![file]).is_err());
+        assert!(inherited_address(file.as_raw_fd()).is_err());
+
+        // The process that takes over has them by their addresses.
+        let known = known(&sockets.described()).unwrap();
+        let (next, of_next) = sorted(&given, known).unwrap();
+        assert_eq!(
+            (next.listen, next.admin_listen),
+            (arguments.listen, arguments.admin_listen)
+        );
+        assert_eq!(of_next.of_clients(), [(address(0), NONE)]);
+        assert_eq!(of_next.described(), sockets.described());
     }
 }

@@ -13,6 +13,7 @@ use crate::proxied::{Proxied, ProxiedCounters, ProxiedOptions};
 use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
 use crate::running::StartError;
+use crate::upgrade::{Given, Passing, adopt};
 use crate::users::Users;
 use broker::entitlement::Judge;
 use broker::home::{Home, segments_max};
@@ -20,15 +21,16 @@ use broker::now::Now;
 use broker::settings::Settings;
 use net::Net;
 use net::kernel::{
-    Counters, Handover, Kernel, KernelOptions, ListenOptions, Waker, give_up_low_ports,
-    unshare_table,
+    AdoptedListener, Counters, Handover, Kernel, KernelOptions, ListenOptions, Passage, Waker,
+    give_up_low_ports, unshare_table,
 };
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use stdx::handing::Input;
 
 /// Said to connections that no thread has room for.
 const REFUSAL: &[u8] =
@@ -48,6 +50,8 @@ pub(crate) struct Shared {
     pub registered_sockets: bool,
     /// Listeners without TLS; they are the first.
     pub plain_count: usize,
+    /// Addresses of listeners that come from the process before; all of them, or none.
+    pub adopted: Vec<SocketAddr>,
     pub tls: Option<Arc<tls::Server>>,
     /// Listeners that proxies connect to, if there are any.
     pub proxied: Option<ProxiedOptions>,
@@ -75,10 +79,24 @@ pub(crate) struct ThreadParts {
     pub handover: Handover,
     pub listen: Vec<SocketAddr>,
     pub shared: Arc<Shared>,
+    /// Its way to the coordinator of an upgrade.
+    pub own: Passage,
+    /// From the process before, if there was one.
+    pub adoption: Option<Adoption>,
     /// What logs on disk hold for the home of this thread.
     pub restorations: Vec<Restoration>,
     /// Where its starter waits.
     pub ready: Sender<Result<Ready, StartError>>,
+}
+
+/// How a thread takes over from one of the process before.
+pub(crate) struct Adoption {
+    /// From where everything comes.
+    pub way: Passage,
+    /// To say that it has.
+    pub adopted: Sender<Result<(), String>>,
+    /// To be told to begin.
+    pub go: Receiver<()>,
 }
 
 /// What it tells its starter.
@@ -104,22 +122,28 @@ impl ThreadParts {
             handover,
             listen,
             shared,
+            own,
+            adoption,
             restorations,
             ready,
         } = self;
         let mut table_refused = None;
         let mut is_private = shared.private_tables;
-        if is_private && let Err(refused) = unshare_table(&shared.keep) {
+        let mut keep = shared.keep.clone();
+        keep.extend(adoption.iter().map(|adoption| adoption.way.descriptor()));
+        if is_private && let Err(refused) = unshare_table(&keep) {
             is_private = false;
             table_refused = Some(format!("{refused:?}").to_lowercase());
         }
+        let listen_on = if adoption.is_some() { &[][..] } else { &listen };
         let opened =
-            open_kernel(&shared, id, is_private, waker, handover, &listen).and_then(|opened| {
+            open_kernel(&shared, id, is_private, waker, handover, listen_on).and_then(|opened| {
                 give_up_low_ports()
                     .map(|()| opened)
                     .map_err(StartError::System)
             });
         let (kernel, addresses) = match opened {
+            Ok((kernel, _)) if adoption.is_some() => (kernel, listen),
             Ok(opened) => opened,
             Err(error) => {
                 // The starter waits for this answer.
@@ -153,6 +177,8 @@ impl ThreadParts {
             shared,
             memory,
             home,
+            own,
+            adoption,
         };
         // Kinds of reactors, so that a node has nothing of what it does not use.
         let (server, proxied) = (turning.shared.tls.clone(), turning.shared.proxied.clone());
@@ -189,6 +215,8 @@ struct Turning {
     shared: Arc<Shared>,
     memory: MemfdMemory,
     home: Option<Home>,
+    own: Passage,
+    adoption: Option<Adoption>,
 }
 
 impl Turning {
@@ -208,9 +236,16 @@ impl Turning {
         (!is_open).then(|| Door::new(options))
     }
 
-    fn run(self, net: impl Net) -> io::Result<()> {
+    fn run(self, mut net: impl Passing) -> io::Result<()> {
         let door = self.door();
-        let reactor = Reactor::new(ReactorParts {
+        let taken = match &self.adoption {
+            Some(adoption) => {
+                let listeners = self.shared.adopted_listeners();
+                Some(adopt(net.kernel(), &self.memory, &adoption.way, &listeners))
+            }
+            None => None,
+        };
+        let parts = ReactorParts {
             net,
             mailbox: self.mailbox,
             clock: SystemClock {
@@ -218,7 +253,7 @@ impl Turning {
             },
             id: self.id,
             settings: self.shared.settings.clone(),
-            memory: Box::new(self.memory),
+            memory: Box::new(self.memory.clone()),
             hash_seed: self.shared.hash_seed,
             home: self.home,
             judge: self.shared.judge.clone(),
@@ -226,8 +261,58 @@ impl Turning {
             users: self.shared.users.clone(),
             pressure: self.shared.pressure.clone(),
             journal: self.shared.journal.clone(),
+        };
+        let reactor = match (self.adoption, taken) {
+            (Some(adoption), Some(taken)) => match adoption.take_over(parts, taken) {
+                Some(reactor) => reactor,
+                // It was said why, or the old process serves on.
+                None => return Ok(()),
+            },
+            _ => Reactor::new(parts),
+        };
+        Given::new(self.own, self.memory).run(reactor)
+    }
+}
+
+impl Adoption {
+    /// Makes the reactor, says so, and waits for the word. None if it does not come, or something is missing.
+    fn take_over<N: Net>(
+        self,
+        parts: ReactorParts<N, ThreadMailbox, SystemClock>,
+        taken: io::Result<Vec<u8>>,
+    ) -> Option<Reactor<N, ThreadMailbox, SystemClock>> {
+        let taken = taken.map_err(|error| error.to_string());
+        let reactor = taken.and_then(|state| {
+            Reactor::take_over(parts, &mut Input::new(&state)).map_err(|error| error.to_string())
         });
-        reactor.run()
+        let (adopted, reactor) = match reactor {
+            Ok(reactor) => (Ok(()), Some(reactor)),
+            Err(error) => (Err(error), None),
+        };
+        // Who asked is gone only with the process.
+        let _ = self.adopted.send(adopted);
+        self.go.recv().ok()?;
+        reactor
+    }
+}
+
+impl Shared {
+    /// What each listener says when all threads are full.
+    fn refusal(&self, place: usize) -> &'static [u8] {
+        match place < self.plain_count {
+            true => REFUSAL,
+            false => TLS_REFUSAL,
+        }
+    }
+
+    /// What is known of the listeners that are taken over, in order.
+    fn adopted_listeners(&self) -> Vec<AdoptedListener> {
+        let is_inherited = |address| self.inherited.iter().any(|(of, _)| of == address);
+        let known = |(place, address)| AdoptedListener {
+            refusal: self.refusal(place),
+            is_inherited: is_inherited(address),
+        };
+        self.adopted.iter().enumerate().map(known).collect()
     }
 }
 
@@ -292,11 +377,7 @@ fn open_kernel(
         let mut options = ListenOptions::new(address);
         options.backlog_max = shared.backlog_max;
         options.socket_send_bytes = Some(shared.socket_send_bytes);
-        options.refusal = if place < shared.plain_count {
-            REFUSAL
-        } else {
-            TLS_REFUSAL
-        };
+        options.refusal = shared.refusal(place);
         let inherited = shared.inherited.iter().find(|(of, _)| *of == address);
         let listening = match inherited {
             Some((_, descriptor)) => kernel.listen_inherited(*descriptor, &options),

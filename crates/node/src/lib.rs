@@ -22,6 +22,7 @@ mod report;
 pub mod restore;
 mod running;
 pub mod timing;
+pub mod upgrade;
 pub mod users;
 mod vital;
 

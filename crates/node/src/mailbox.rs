@@ -6,6 +6,7 @@
 use crate::inspection::Asker;
 use crate::logs::LogStatistics;
 use crate::timing::{Stamps, Timings};
+use crate::upgrade::Order;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
@@ -15,6 +16,7 @@ use broker::settings::Settings;
 use net::Wake;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 use stdx::memory::Components;
 
 /// What one shard sends another, or the node sends a shard.
@@ -74,6 +76,8 @@ pub enum Control {
     Settings(Arc<Settings>),
     /// Answer a question of an operator.
     Inspect(Question, Asker),
+    /// A step of a live upgrade.
+    Upgrade(Order),
     /// End the thread after this turn.
     Stop,
 }
@@ -102,6 +106,17 @@ pub trait Mailbox {
 
     /// Takes what has come, in each sender's order.
     fn receive(&mut self, posts: &mut Vec<Post>);
+
+    /// The same, but waits for the first for so long. For shards that do not wait for their network.
+    fn wait(&mut self, posts: &mut Vec<Post>, patience: Duration) {
+        let _ = patience;
+        self.receive(posts);
+    }
+
+    /// Batches sent to other shards and to logs, and batches that have come from them; since the start.
+    fn counts(&self) -> (u64, u64) {
+        (0, 0)
+    }
 }
 
 /// Mailboxes between threads.
@@ -111,6 +126,8 @@ pub struct ThreadMailbox {
     others: Arc<[Address]>,
     /// By the logs' indexes; none for a log in memory.
     logs: Arc<[Option<Sender<ToLog>>]>,
+    sent: u64,
+    received: u64,
 }
 
 /// What a log thread is sent.
@@ -169,6 +186,8 @@ impl ThreadMailbox {
                 incoming,
                 others: others.clone(),
                 logs: logs.clone(),
+                sent: 0,
+                received: 0,
             })
             .collect();
         (mailboxes, others)
@@ -177,12 +196,14 @@ impl ThreadMailbox {
 
 impl Mailbox for ThreadMailbox {
     fn send(&mut self, to: u16, post: Post) {
+        self.sent += 1;
         self.others[usize::from(to)].send(post);
     }
 
     fn ask(&mut self, log: u16, since_us: u64, requests: Vec<DiskRequest>) {
         if let Some(Some(log)) = self.logs.get(usize::from(log)) {
             let from = self.shard;
+            self.sent += 1;
             // A log thread that has ended takes nothing any more; the node is about to end, too.
             let _ = log.send(ToLog::Requests {
                 from,
@@ -193,6 +214,27 @@ impl Mailbox for ThreadMailbox {
     }
 
     fn receive(&mut self, posts: &mut Vec<Post>) {
+        let before = posts.len();
         posts.extend(self.incoming.try_iter());
+        self.count(&posts[before..]);
+    }
+
+    fn wait(&mut self, posts: &mut Vec<Post>, patience: Duration) {
+        if let Ok(first) = self.incoming.recv_timeout(patience) {
+            self.count(std::slice::from_ref(&first));
+            posts.push(first);
+            self.receive(posts);
+        }
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        (self.sent, self.received)
+    }
+}
+
+impl ThreadMailbox {
+    fn count(&mut self, posts: &[Post]) {
+        let is_mail = |post: &&Post| !matches!(post, Post::Control(_));
+        self.received += posts.iter().filter(is_mail).count() as u64;
     }
 }

@@ -1,28 +1,72 @@
 //! Memory of log segments: memfds, so that an upgrade can hand them over.
 
 use log::{Memory, MemoryRefused};
-use net::kernel::memory::{MemoryFd, create};
+use net::kernel::DESCRIPTORS_MAX;
+use net::kernel::memory::{MemoryFd, create, reopen};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use stdx::chunk::ChunkWriter;
 
-/// Segments of one thread. Owned by that thread: the descriptors are numbers in its table.
+/// Segments of one thread. Owned by that thread: the descriptors are numbers in its table. Clones are the same memory.
+#[derive(Clone, Default)]
+pub struct MemfdMemory(Rc<RefCell<Areas>>);
+
 #[derive(Default)]
-pub struct MemfdMemory {
+struct Areas {
     last_id: u64,
     areas: BTreeMap<u64, MemoryFd>,
+    /// From the process before, and not opened yet.
+    adopted: BTreeMap<u64, OwnedFd>,
+}
+
+impl MemfdMemory {
+    /// Gives all descriptors with their names, some at a time.
+    pub fn hand_over(
+        &self,
+        send: &mut dyn FnMut(&[u64], &[BorrowedFd<'_>]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let areas = self.0.borrow();
+        let names: Vec<u64> = areas.areas.keys().copied().collect();
+        let descriptors: Vec<BorrowedFd<'_>> = areas.areas.values().map(MemoryFd::lend).collect();
+        let batches = names.chunks(DESCRIPTORS_MAX);
+        for (names, descriptors) in batches.zip(descriptors.chunks(DESCRIPTORS_MAX)) {
+            send(names, descriptors)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one in that the process before has had under this name.
+    pub fn adopt(&self, id: u64, descriptor: OwnedFd) {
+        self.0.borrow_mut().adopted.insert(id, descriptor);
+    }
 }
 
 impl Memory for MemfdMemory {
     fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused> {
         let (writer, descriptor) = create(capacity).map_err(|_| MemoryRefused { capacity })?;
-        self.last_id += 1;
-        self.areas.insert(self.last_id, descriptor);
-        Ok((writer, self.last_id))
+        let mut areas = self.0.borrow_mut();
+        areas.last_id += 1;
+        let id = areas.last_id;
+        areas.areas.insert(id, descriptor);
+        Ok((writer, id))
     }
 
     fn release(&mut self, id: u64) {
-        if let Some(descriptor) = self.areas.remove(&id) {
+        if let Some(descriptor) = self.0.borrow_mut().areas.remove(&id) {
             descriptor.close();
         }
+    }
+
+    fn reopen(&mut self, id: u64, len: usize) -> Result<ChunkWriter, MemoryRefused> {
+        let refused = MemoryRefused { capacity: len };
+        let mut areas = self.0.borrow_mut();
+        let descriptor = areas.adopted.remove(&id).ok_or(refused)?;
+        let (writer, descriptor) = reopen(descriptor, len).map_err(|_| refused)?;
+        areas.areas.insert(id, descriptor);
+        areas.last_id = areas.last_id.max(id);
+        Ok(writer)
     }
 }

@@ -122,6 +122,11 @@ pub struct Proxied<N> {
 }
 
 impl<N: Net> Proxied<N> {
+    /// The network below.
+    pub(crate) fn net_mut(&mut self) -> &mut N {
+        &mut self.net
+    }
+
     /// Over `net`, of which no connection is known yet.
     pub fn new(net: N, options: ProxiedOptions) -> Proxied<N> {
         Proxied {

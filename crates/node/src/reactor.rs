@@ -11,6 +11,7 @@ use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post};
 use crate::pressure::SharedPressure;
 use crate::timing::{Stamps, Watch};
+use crate::upgrade::Order;
 use crate::users::Users;
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod doorway;
+mod frozen;
 mod handing;
 mod inspecting;
 mod reporting;
@@ -89,6 +91,12 @@ pub struct Reactor<N, M, C> {
     /// The most bytes that one read has brought.
     buffer_filled: usize,
     pump_again: bool,
+    /// Steps of a live upgrade, for the thread.
+    orders: VecDeque<Order>,
+    /// Another turn at once, whatever there is to do.
+    turn_soon: bool,
+    /// Nobody is accepted for now.
+    is_held: bool,
     stopping: bool,
     watch: Watch,
     now: Now,
@@ -169,6 +177,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             buffer: vec![0; RECEIVE_BYTES].into(),
             buffer_filled: 0,
             pump_again: false,
+            orders: VecDeque::new(),
+            turn_soon: false,
+            is_held: false,
             stopping: false,
             watch: Watch::new(),
             now,
@@ -189,7 +200,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     /// # Errors
     /// When the network as a whole fails.
     pub fn turn(&mut self) -> io::Result<Turn> {
-        let timeout = self.timeout();
+        let timeout = match std::mem::take(&mut self.turn_soon) {
+            true => Some(Duration::ZERO),
+            false => self.timeout(),
+        };
         let mut events = std::mem::take(&mut self.events);
         self.net.poll(timeout, &mut events)?;
         let (now, now_us) = self.clock.now_and_us();
@@ -297,6 +311,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     fn take_posts(&mut self) {
         let mut posts = std::mem::take(&mut self.posts);
         self.mailbox.receive(&mut posts);
+        self.deal_with(&mut posts);
+        self.posts = posts;
+    }
+
+    fn deal_with(&mut self, posts: &mut Vec<Post>) {
         for post in posts.drain(..) {
             match post {
                 Post::Requests {
@@ -326,7 +345,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Post::Control(control) => self.control(control),
             }
         }
-        self.posts = posts;
     }
 
     fn control(&mut self, control: Control) {
@@ -350,6 +368,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.edge.set_settings(settings);
             }
             Control::Inspect(question, asker) => self.inspect(question, asker),
+            Control::Upgrade(order) => self.orders.push_back(order),
             Control::Stop => self.stopping = true,
         }
     }

@@ -15,6 +15,7 @@ use crate::proxied::{ProxiedCounters, ProxiedOptions, ProxiedStatistics};
 use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::timing::Timings;
+use crate::upgrade::{Adopting, Inheritance, Inherited};
 use crate::users::{UserStatistics, Users};
 use crate::vital::Vital;
 use broker::edge::EdgeStatistics;
@@ -23,7 +24,7 @@ use broker::home::HomeStatistics;
 use broker::reload::Waiting;
 use broker::settings::{Durability, LogSettings, Settings};
 use net::Wake;
-use net::kernel::{Counters, Handover, Waker, check_free, nofile_limit};
+use net::kernel::{Counters, Handover, Passage, Waker, check_free, nofile_limit};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -44,7 +45,7 @@ pub struct NodeOptions {
     /// Where clients connect; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
     /// Sockets that are there already (`net::kernel::inherited_address`), by the addresses of `listen` and of TLS that they
-    /// listen on. All threads accept from them.
+    /// listen on. All threads accept from them. With an inheritance only the addresses count: the sockets come with it.
     pub inherited: Vec<(SocketAddr, RawFd)>,
     /// Where clients connect with TLS, if there is any.
     pub tls: Option<TlsOptions>,
@@ -72,6 +73,8 @@ pub struct NodeOptions {
     pub judge: Option<Arc<dyn Judge>>,
     /// Where what is told of clients goes, if the settings ask for it.
     pub journal: Option<JournalSender>,
+    /// From the process whose place this one takes; [`Node::take_over`] is to be called then.
+    pub inheritance: Option<Inheritance>,
 }
 
 impl fmt::Debug for NodeOptions {
@@ -187,35 +190,42 @@ pub struct NodeStatistics {
 #[derive(Debug)]
 pub struct Node {
     /// The plain ones first.
-    addresses: Vec<SocketAddr>,
-    plain_count: usize,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) plain_count: usize,
     /// Of the threads' sockets.
-    counters: Vec<Arc<Counters>>,
+    pub(crate) counters: Vec<Arc<Counters>>,
     /// Of the threads' TLS.
-    tls_counters: Vec<Arc<tls::Counters>>,
-    proxied_counters: Vec<Arc<ProxiedCounters>>,
-    admission: Arc<Admission>,
-    users: Arc<Users>,
-    pressure: Arc<SharedPressure>,
-    notices: Vec<String>,
-    shards: Shards,
+    pub(crate) tls_counters: Vec<Arc<tls::Counters>>,
+    pub(crate) proxied_counters: Vec<Arc<ProxiedCounters>>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) users: Arc<Users>,
+    pub(crate) pressure: Arc<SharedPressure>,
+    pub(crate) notices: Vec<String>,
+    pub(crate) shards: Shards,
     /// What shards were asked and have not answered, by their numbers.
-    shard_reports: Vec<Asked<Report>>,
+    pub(crate) shard_reports: Vec<Asked<Report>>,
     /// Questions of operators that wait at each shard.
     pub(crate) questions: Vec<Arc<AtomicU32>>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
-    logs: Arc<[Option<Sender<ToLog>>]>,
+    pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
+    pub(crate) logs: Arc<[Option<Sender<ToLog>>]>,
     /// The same of the log threads, by the logs' indexes.
-    log_reports: Vec<Asked<LogStatistics>>,
-    log_threads: Vec<JoinHandle<io::Result<()>>>,
-    is_draining: AtomicBool,
-    connections_max: u64,
+    pub(crate) log_reports: Vec<Asked<LogStatistics>>,
+    pub(crate) log_threads: Vec<JoinHandle<io::Result<()>>>,
+    pub(crate) is_draining: AtomicBool,
+    pub(crate) connections_max: u64,
     /// What the shards go by, or have in their mailboxes.
-    settings: Mutex<Arc<Settings>>,
+    pub(crate) settings: Mutex<Arc<Settings>>,
+    /// The ways to the I/O threads, for an upgrade.
+    pub(crate) passages: Vec<Passage>,
+    pub(crate) hash_seed: (u64, u64),
+    pub(crate) began: Instant,
+    /// What it has that cannot be handed over.
+    pub(crate) unsupported: Option<&'static str>,
+    pub(crate) adopting: Mutex<Option<Adopting>>,
 }
 
 #[derive(Clone)]
-struct Shards(Arc<[Address]>);
+pub(crate) struct Shards(pub(crate) Arc<[Address]>);
 
 impl fmt::Debug for Shards {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,9 +247,13 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     if let Some(tls) = &options.tls {
         options.listen.extend_from_slice(&tls.listen);
     }
+    let heir = match options.inheritance.take() {
+        Some(inheritance) => Some(Inherited::begin(inheritance, &mut options, plain_count)?),
+        None => None,
+    };
     for &address in &options.listen {
         let is_inherited = options.inherited.iter().any(|(of, _)| *of == address);
-        if address.port() != 0 && !is_inherited {
+        if address.port() != 0 && !is_inherited && heir.is_none() {
             check_free(address).map_err(|error| StartError::Listen(address, error))?;
         }
     }
@@ -249,27 +263,39 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let users = Arc::new(Users::new(options.connections_per_user_max));
     let pressure = Arc::new(SharedPressure::default());
     let open_logs = open_logs(&mut options)?;
+    let unsupported = unsupported(&options);
     let settings = Arc::new(options.settings);
     let wakers: Vec<Arc<Waker>> = (0..count)
         .map(|_| Waker::new())
         .collect::<Result<_, _>>()
         .map_err(StartError::System)?;
     let handovers = Handover::mesh(count).map_err(StartError::System)?;
+    let (passages, own_passages): (Vec<Passage>, Vec<Passage>) = (0..count)
+        .map(|_| Passage::pair())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(StartError::System)?
+        .into_iter()
+        .unzip();
     let mut keep: Vec<RawFd> = wakers.iter().map(|waker| waker.descriptor()).collect();
     keep.extend(handovers.iter().flat_map(|handover| handover.descriptors()));
-    keep.extend(options.inherited.iter().map(|(_, descriptor)| descriptor));
+    if heir.is_none() {
+        keep.extend(options.inherited.iter().map(|(_, descriptor)| descriptor));
+    }
+    keep.extend(own_passages.iter().map(Passage::descriptor));
     let dyn_wakers: Vec<Arc<dyn Wake>> = wakers
         .iter()
         .map(|waker| waker.clone() as Arc<dyn Wake>)
         .collect();
     let (logs, log_receivers) = log_thread::channels(&settings);
     let (mailboxes, shards) = ThreadMailbox::mesh(dyn_wakers, logs.clone());
+    let began = heir.as_ref().map_or_else(Instant::now, |heir| heir.began);
     let shared = Shared {
         settings: settings.clone(),
         keep,
         private_tables: options.private_tables,
         registered_sockets: options.registered_sockets,
         plain_count,
+        adopted: heir.as_ref().map_or(Vec::new(), |_| options.listen.clone()),
         proxied: proxied_options(options.proxied, options.listen.len(), plain_count),
         tls: options.tls.map(|tls| tls.server),
         admission: (!options.admission.is_off()).then(|| admission.clone()),
@@ -284,7 +310,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         hash_seed: options.hash_seed,
         judge: options.judge,
         journal: options.journal,
-        began: Instant::now(),
+        began,
     };
     let shared = Arc::new(shared);
     let mut node = Node {
@@ -307,6 +333,11 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         is_draining: AtomicBool::new(false),
         connections_max: 0,
         settings: Mutex::new(settings.clone()),
+        passages,
+        hash_seed: options.hash_seed,
+        began,
+        unsupported,
+        adopting: Mutex::default(),
     };
     let mut restorations: Vec<Vec<Restoration>> = (0..count).map(|_| Vec::new()).collect();
     for (open, incoming) in open_logs.into_iter().zip(log_receivers) {
@@ -327,9 +358,19 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         .zip(wakers)
         .zip(handovers)
         .zip(restorations)
+        .zip(own_passages)
         .enumerate();
+    let (adoptions, adopting) = match heir {
+        Some(heir) => heir.adoptions(),
+        None => (Vec::new(), None),
+    };
+    let mut adoptions = adoptions.into_iter();
+    if let Some(adopting) = &adopting {
+        node.settings = Mutex::new(adopting.renewed.clone());
+    }
+    node.adopting = Mutex::new(adopting);
     let mut refused_table = None;
-    for (id, (((mailbox, waker), handover), restorations)) in parts {
+    for (id, ((((mailbox, waker), handover), restorations), own)) in parts {
         let (ready, is_ready) = channel();
         let listen = node.addresses.clone();
         let thread = ThreadParts {
@@ -339,6 +380,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
             handover,
             listen,
             shared: shared.clone(),
+            own,
+            adoption: adoptions.next(),
             restorations,
             ready,
         };
@@ -541,10 +584,31 @@ impl Node {
     }
 
     fn give_up(mut self, error: StartError) -> StartError {
+        let adopting = self.adopting.get_mut();
+        if let Some(adopting) = adopting.unwrap_or_else(PoisonError::into_inner).take() {
+            // Its threads wait for the old process, which is told; the process is about to end.
+            adopting.inheritance.refuse(&error);
+            return error;
+        }
         // The first error is the one to tell.
         let _ = self.end(GIVE_UP_WITHIN);
         error
     }
+}
+
+/// What a node has that a live upgrade cannot hand over.
+fn unsupported(options: &NodeOptions) -> Option<&'static str> {
+    let is_on_disk = |log: &LogSettings| log.durability == Durability::Disk;
+    if options.settings.logs.iter().any(is_on_disk) {
+        return Some("a log on disk");
+    }
+    if options.tls.is_some() {
+        return Some("TLS");
+    }
+    if options.proxied.is_some() {
+        return Some("a listener behind proxies");
+    }
+    (!options.admission.is_off()).then_some("a count of connections by address or listener")
 }
 
 /// Which listeners are reached through proxies. Those without TLS are the first.

@@ -13,9 +13,11 @@ mod reload;
 pub mod revocations;
 mod sessions;
 mod shown;
+mod upgrade;
 
 use crate::configuration::fault::Faults;
 use crate::reload::Reloaded;
+use crate::upgrade::Upgraded;
 use authority::Authority;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -30,6 +32,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::Notify;
 
 /// What the port tells about. It asks at every request and keeps nothing.
 pub struct Operated {
@@ -51,6 +54,8 @@ pub struct Operated {
     pub limits: Limits,
     /// Reads the configuration again.
     pub reload: Box<dyn Fn() -> Result<Reloaded, Faults> + Send + Sync>,
+    /// Hands over to a new process; takes its time.
+    pub upgrade: Arc<dyn Fn() -> Result<Upgraded, String> + Send + Sync>,
 }
 
 /// What does not change while the node runs.
@@ -78,13 +83,25 @@ struct Shared {
     started: Instant,
 }
 
-/// Serves on its own thread until the process ends. Listeners are bound already.
+/// Ends the port: nobody further is accepted, and who was is answered.
+#[derive(Clone, Default)]
+pub struct Ending(Arc<Notify>);
+
+impl Ending {
+    /// From now on.
+    pub fn begin(&self) {
+        self.0.notify_waiters();
+    }
+}
+
+/// Serves on its own thread until the process ends, or it is told to. Listeners are bound already.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
-pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<()> {
+pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Ending> {
+    let ending = Ending::default();
     if listeners.is_empty() {
-        return Ok(());
+        return Ok(ending);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,7 +116,10 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<()> 
         let address = listener.local_addr()?;
         let _entered = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        servers.push(axum::serve(listener, routes(Arc::clone(&shared), address)).into_future());
+        let end = ending.clone();
+        let server = axum::serve(listener, routes(Arc::clone(&shared), address));
+        let server = server.with_graceful_shutdown(async move { end.0.notified().await });
+        servers.push(server.into_future());
     }
     std::thread::Builder::new()
         .name("operators".into())
@@ -111,7 +131,7 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<()> 
                 }
             });
         })?;
-    Ok(())
+    Ok(ending)
 }
 
 fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
@@ -142,6 +162,10 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         ))
         .merge(reload::routes(authority.clone(), Arc::clone(&shared)))
         .merge(sessions::routes(authority.clone(), Arc::clone(&sessions)))
+        .merge(upgrade::routes(
+            authority.clone(),
+            shared.operated.upgrade.clone(),
+        ))
         .merge(revocations::routes(
             authority,
             shared.operated.revoking.clone(),

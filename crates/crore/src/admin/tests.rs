@@ -86,6 +86,7 @@ impl Port {
                 document::limits(&configuration::load(&Sources::default()).unwrap())
             }),
             reload: Box::new(reloaded),
+            upgrade: Arc::new(|| Err("no upgrade here".into())),
         };
         spawn(vec![listener], operated).unwrap();
         Port {
@@ -339,6 +340,7 @@ fn without_listeners_nothing_is_served() {
         node: SharedNode::default(),
         limits: Arc::new(|| serde_json::Value::Null),
         reload: Box::new(reloaded),
+        upgrade: Arc::new(|| Err("no upgrade here".into())),
     };
     assert!(spawn(Vec::new(), operated).is_ok());
 }

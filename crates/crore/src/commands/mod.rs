@@ -24,6 +24,7 @@ pub mod token;
 mod token_revoke;
 pub mod top;
 pub mod topic;
+pub mod upgrade;
 mod version;
 
 use crate::cli::Command;
@@ -53,6 +54,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Health(arguments) => health::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Metrics => metrics::run(),
+        Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Version => version::run(),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Man => man::run(),

@@ -19,6 +19,7 @@ use crate::metrics::push::{self, Push, PushCounters};
 use crate::reload::Reloader;
 use crate::signals::Signal;
 use crate::sockets::{self, Sockets};
+use crate::upgrade::{Inherited, Upgrader};
 use crate::{
     journal, memory_ceiling, metrics, process, service_manager, shortages, signals, sys_statistics,
     ticket_keys, tls_files,
@@ -28,6 +29,7 @@ use broker::entitlement::Judge;
 use broker::settings::Settings;
 use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
 use node::journal::JournalSender;
+use node::upgrade::fail_at;
 use node::{Node, NodeOptions, StartError};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
@@ -49,9 +51,22 @@ pub struct Arguments {
 /// # Errors
 /// A fault in the configuration, a port that cannot be bound, or the signal that ended it.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+    // First of all: standard input may be the way to the node whose place this one takes.
+    let inherited = Inherited::receive()?;
+    let result = serve(arguments, &inherited);
+    if let Err(ending) = &result {
+        inherited.refuse(ending);
+    }
+    result
+}
+
+fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     let end_with_stdin = arguments.end_with_stdin;
     let (arguments, sockets) = sockets::inherited(&arguments.configuration)?;
     let configuration = configuration::load(&arguments.sources())?;
+    if inherited.is_there() {
+        fail_at(2);
+    }
     let log = assemble_logging::log(&configuration);
     let _flushing = log.flushing();
     // Before any thread exists: each keeps what it was started with.
@@ -76,13 +91,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             ("now", &limit.soft.to_string()),
         ],
     );
-    let operators = sockets.bind(configuration.addresses("listen.operators"))?;
+    let operators = inherited.operators(configuration.addresses("listen.operators"), &sockets)?;
     let operator_addresses = local_addresses(&operators)?;
     let (journal_sender, journal_receiver) = node::journal::journal();
     let mut serving = start(
         &configuration,
         &operator_addresses,
-        &sockets,
+        (&sockets, inherited),
         journal_sender,
     )?;
     give_up_low_ports().context("the right to bind low ports cannot be given up")?;
@@ -110,16 +125,25 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         log.to(*target).write(*level, notice, &[]);
     }
     let reloader = Arc::new(serving.reloader(&arguments, &configuration, log));
-    admin::spawn(
-        operators,
-        serving.operated(&configuration, &reloader, sender),
-    )
-    .context("the operators' port cannot be served")?;
-    serving.push_metrics(&configuration, &reloader, log)?;
+    let upgrades = sender.clone();
+    let upgrader = Arc::new(Upgrader {
+        node: Arc::clone(&serving.node),
+        draining: Arc::clone(&serving.draining),
+        operators: copies(&operators)?,
+        sockets,
+        log,
+        begin: Box::new(move || upgrades.send(Wish::Signal(Signal::Upgrade)).is_ok()),
+        asking: Mutex::default(),
+    });
     serving.watch_memory(&configuration, log)?;
     let limits = log.to(Target::Limits);
     shortages::watch(Arc::clone(&serving.node), limits)
         .context("no thread to watch for shortages")?;
+    serving.take_over()?;
+    let operated = serving.operated(&configuration, (&reloader, &upgrader), sender);
+    let operating =
+        admin::spawn(operators, operated).context("the operators' port cannot be served")?;
+    serving.push_metrics(&configuration, &reloader, log)?;
     sys_statistics::spawn(&serving.node, &reloader).context("no thread to publish statistics")?;
     service_manager::ready("serves");
     let watched = Arc::clone(&serving.node);
@@ -136,6 +160,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             Wish::Signal(Signal::Hangup) => {
                 // The log has told it.
                 let _ = reloader.reload("SIGHUP");
+            }
+            Wish::Signal(Signal::Upgrade) => {
+                // The log has told what came of it.
+                if let Ok(giving) = upgrader.upgrade() {
+                    operating.begin();
+                    upgrader.end(&giving);
+                }
             }
             wish => break wish,
         }
@@ -254,6 +285,16 @@ impl Serving {
         }
     }
 
+    /// Takes the place of the node before, if there was one.
+    fn take_over(&self) -> Result<(), Ending> {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = &*node {
+            node.take_over()
+                .context("the other process is still the node")?;
+        }
+        Ok(())
+    }
+
     /// What the metrics are now, whoever asks.
     fn gather(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> metrics::Gather {
         let node_name = configuration.text("node.name").to_owned();
@@ -327,9 +368,10 @@ impl Serving {
     fn operated(
         &self,
         configuration: &Configuration,
-        reloader: &Arc<Reloader>,
+        (reloader, upgrader): (&Arc<Reloader>, &Arc<Upgrader>),
         wishes: mpsc::Sender<Wish>,
     ) -> admin::Operated {
+        let upgrader = Arc::clone(upgrader);
         let gather = self.gather(configuration, reloader);
         let drain = self.drain(reloader, wishes);
         let limiting = Arc::clone(reloader);
@@ -361,6 +403,7 @@ impl Serving {
             node: Arc::clone(&self.node),
             limits: Arc::new(move || limiting.limits()),
             reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
+            upgrade: Arc::new(move || upgrader.ask()),
         }
     }
 }
@@ -369,7 +412,7 @@ impl Serving {
 fn start(
     configuration: &Configuration,
     operators: &[SocketAddr],
-    sockets: &Sockets,
+    (sockets, inherited): (&Sockets, &Inherited),
     journal: JournalSender,
 ) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
@@ -377,6 +420,10 @@ fn start(
     let own_origins = origins_of_pages(operators);
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);
+    if options.settings.tickets.keys.is_empty() && options.data_dir.is_none() {
+        // Those that the node before has made for itself: its tickets go on.
+        options.settings.tickets.keys = inherited.ticket_keys();
+    }
     let of_tickets = keys_of_tickets(configuration, &mut options);
     let mut notices = about(Target::Tickets, of_tickets);
     let (tls, notice) = tls_files::load(configuration)?;
@@ -389,6 +436,7 @@ fn start(
     options.judge = entitled
         .as_ref()
         .map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
+    options.inheritance = inherited.take();
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
     notices.extend(of_node.map(|notice| (Target::Node, Level::Warn, notice)));
@@ -471,13 +519,20 @@ fn not_started(configuration: &Configuration, error: StartError) -> Ending {
 fn watch_signals(sender: mpsc::Sender<Wish>, log: Log) {
     let mut count = 0_u32;
     signals::watch(move |signal| {
-        count += u32::from(signal != Signal::Hangup);
+        count += u32::from(!matches!(signal, Signal::Hangup | Signal::Upgrade));
         if count > 1 || sender.send(Wish::Signal(signal)).is_err() {
             // Who ends it at once does not wait for who reads.
             log.flush(Duration::from_millis(100));
             std::process::exit(i32::from(signal.exit_code()));
         }
     });
+}
+
+fn copies(listeners: &[TcpListener]) -> Result<Vec<TcpListener>, Ending> {
+    listeners
+        .iter()
+        .map(|listener| Ok(listener.try_clone().context("no descriptors")?))
+        .collect()
 }
 
 fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending> {

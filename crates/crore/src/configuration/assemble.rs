@@ -56,6 +56,7 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         judge: None,
         // Its reader is who starts the node.
         journal: None,
+        inheritance: None,
     }
 }
 

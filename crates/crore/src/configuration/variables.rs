@@ -10,7 +10,12 @@ use std::fs::File;
 use std::io::{self, Read};
 
 /// Variables that are read elsewhere.
-const OTHER_VARIABLES: [&str; 2] = ["CRORE_CONFIG", "CRORE_URL"];
+const OTHER_VARIABLES: [&str; 4] = [
+    "CRORE_CONFIG",
+    "CRORE_URL",
+    node::upgrade::INHERIT,
+    node::upgrade::FAIL_AT,
+];
 /// Behind the name of an option's variable.
 const FILE_SUFFIX: &str = "_FILE";
 /// Longest file with a value, in bytes.

@@ -62,7 +62,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             return;
         };
         match door.listeners(self.now) {
-            _ if self.is_draining => {}
+            _ if self.is_draining || self.is_held => {}
             Listeners::Keep => {}
             Listeners::Pause => self.net.pause_accepting(),
             Listeners::Resume => self.net.resume_accepting(),

@@ -1,0 +1,220 @@
+//! Live upgrade in the old process: the coordinator, which asks all shards and speaks with the new process.
+//!
+//! On a thread of the process's own, never on an I/O thread. Invariant: whatever fails before the new process has answered the
+//! commit, all shards serve on; after that this process ends.
+
+use super::{
+    COPY_PATIENCE, FREEZE_PATIENCE, Hello, Message, Order, START_PATIENCE, STEP_PATIENCE, kind,
+    receive, send,
+};
+use crate::mailbox::{Address, Control, Post};
+use net::kernel::{Passage, monotonic_ns};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use stdx::handing::Hand;
+
+/// Why an upgrade did not take place. The node serves on.
+#[derive(Debug)]
+pub enum UpgradeError {
+    /// This node has something that cannot be handed over.
+    Unsupported(&'static str),
+    /// The new process does not want to: why.
+    Refused(String),
+    /// The new process is gone, or does not answer in time.
+    Lost(&'static str, io::Error),
+    /// A thread of this node could not do its part.
+    Thread(&'static str, String),
+    /// A thread of this node did not answer in time.
+    Slow(&'static str),
+}
+
+impl fmt::Display for UpgradeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpgradeError::Unsupported(what) => {
+                write!(formatter, "{what} cannot be handed over; drain and restart")
+            }
+            UpgradeError::Refused(why) => write!(formatter, "the new process refuses: {why}"),
+            UpgradeError::Lost(step, error) => {
+                write!(formatter, "the new process was lost while {step}: {error}")
+            }
+            UpgradeError::Thread(step, error) => {
+                write!(formatter, "an I/O thread failed while {step}: {error}")
+            }
+            UpgradeError::Slow(step) => {
+                write!(
+                    formatter,
+                    "an I/O thread did not answer in time while {step}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for UpgradeError {}
+
+/// What has been handed over, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Giving {
+    /// For so long nobody was served.
+    pub frozen: Duration,
+    /// Connections that are being closed still need this process for a moment.
+    pub is_lingering: bool,
+}
+
+/// The shards of the old process, and the way to the new one.
+pub(crate) struct Coordinator<'a> {
+    pub shards: &'a [Address],
+    /// The ways to the shards' threads.
+    pub own: &'a [Passage],
+    pub control: &'a Passage,
+}
+
+impl Coordinator<'_> {
+    /// Hands everything over. `kill` ends the new process at once.
+    pub fn run(
+        &self,
+        hello: &Hello,
+        descriptors: &[BorrowedFd<'_>],
+        kill: &mut dyn FnMut(),
+    ) -> Result<Giving, UpgradeError> {
+        let handed = self
+            .copy(hello, descriptors)
+            .and_then(|()| self.freeze_and_commit(kill));
+        if handed.is_err() {
+            kill();
+            self.tell(|| Order::Thaw);
+        }
+        handed
+    }
+
+    /// The first phase.
+    fn copy(&self, hello: &Hello, descriptors: &[BorrowedFd<'_>]) -> Result<(), UpgradeError> {
+        let lost = |step| move |error| UpgradeError::Lost(step, error);
+        let set = self.control.give_up_after(START_PATIENCE);
+        set.map_err(lost("beginning"))?;
+        let mut bytes = Vec::new();
+        hello.give(&mut bytes);
+        send(self.control, kind::HELLO, &bytes, descriptors).map_err(lost("beginning"))?;
+        self.expect(kind::ACCEPT, "it read its configuration")?;
+        // An attempt that failed may have left ends of its own there.
+        let number = monotonic_ns();
+        let mut ways = Vec::new();
+        for own in self.own {
+            let (ours, theirs) = Passage::pair().map_err(lost("preparing"))?;
+            own.send(&number.to_le_bytes(), &[ours.as_fd()])
+                .map_err(lost("preparing"))?;
+            ways.push(theirs);
+        }
+        let ends: Vec<BorrowedFd<'_>> = ways.iter().map(AsFd::as_fd).collect();
+        send(self.control, kind::THREADS, &[], &ends).map_err(lost("its threads began"))?;
+        drop(ends);
+        drop(ways);
+        let deadline = Instant::now() + COPY_PATIENCE;
+        let copy = |answer| Order::Copy(number, answer);
+        self.ask("copying sockets", deadline, copy)?;
+        Ok(())
+    }
+
+    /// The second phase.
+    fn freeze_and_commit(&self, kill: &mut dyn FnMut()) -> Result<Giving, UpgradeError> {
+        let began = Instant::now();
+        let deadline = began + FREEZE_PATIENCE;
+        // Nobody passes sockets on to a thread that has stopped to look.
+        self.ask("pausing", deadline, Order::Pause)?;
+        self.ask("freezing", deadline, Order::Freeze)?;
+        self.settle(deadline)?;
+        let lingering = self.ask("handing over", deadline, Order::HandOver)?;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let set = self.control.give_up_after(patience.max(STEP_PATIENCE));
+        set.map_err(|error| UpgradeError::Lost("taking over", error))?;
+        self.expect(kind::READY, "taking over")?;
+        let committed = send(self.control, kind::COMMIT, &[], &[])
+            .map_err(|error| UpgradeError::Lost("committing", error))
+            .and_then(|()| self.expect(kind::COMMITTED, "committing"));
+        if let Err(error) = committed {
+            // It may have answered and be the node: only when it is dead, nothing more can come.
+            kill();
+            self.expect(kind::COMMITTED, "committing")
+                .map_err(|_| error)?;
+        }
+        Ok(Giving {
+            frozen: began.elapsed(),
+            is_lingering: lingering.contains(&true),
+        })
+    }
+
+    /// Waits until nothing is on its way between threads: twice the same counts, and as much received as sent.
+    fn settle(&self, deadline: Instant) -> Result<(), UpgradeError> {
+        let mut before = None;
+        loop {
+            let answers: Vec<Receiver<(u64, u64)>> = self.tell_each(Order::Count);
+            let mut total = (0, 0);
+            for answer in answers {
+                let (sent, received) = wait(&answer, deadline, "settling")?;
+                total = (total.0 + sent, total.1 + received);
+            }
+            if total.0 == total.1 && before == Some(total) {
+                return Ok(());
+            }
+            before = Some(total);
+            if Instant::now() > deadline {
+                return Err(UpgradeError::Slow("settling"));
+            }
+        }
+    }
+
+    /// Asks all threads for the same, and waits for all of them.
+    fn ask<T>(
+        &self,
+        step: &'static str,
+        deadline: Instant,
+        order: impl Fn(Sender<Result<T, String>>) -> Order,
+    ) -> Result<Vec<T>, UpgradeError> {
+        let answers = self.tell_each(order);
+        let mut all = Vec::new();
+        for answer in answers {
+            let answered = wait(&answer, deadline, step)?;
+            all.push(answered.map_err(|error| UpgradeError::Thread(step, error))?);
+        }
+        Ok(all)
+    }
+
+    fn tell_each<T>(&self, order: impl Fn(Sender<T>) -> Order) -> Vec<Receiver<T>> {
+        let ask = |shard: &Address| {
+            let (answer, is_answered) = channel();
+            shard.send(Post::Control(Control::Upgrade(order(answer))));
+            is_answered
+        };
+        self.shards.iter().map(ask).collect()
+    }
+
+    fn tell(&self, order: impl Fn() -> Order) {
+        for shard in self.shards {
+            shard.send(Post::Control(Control::Upgrade(order())));
+        }
+    }
+
+    fn expect(&self, wanted: u8, step: &'static str) -> Result<(), UpgradeError> {
+        let message: Message =
+            receive(self.control).map_err(|error| UpgradeError::Lost(step, error))?;
+        match message.kind {
+            kind::REFUSE => {
+                let why = String::from_utf8_lossy(&message.bytes).into_owned();
+                Err(UpgradeError::Refused(why))
+            }
+            kind if kind == wanted => Ok(()),
+            _ => Err(UpgradeError::Lost(step, io::ErrorKind::InvalidData.into())),
+        }
+    }
+}
+
+fn wait<T>(answer: &Receiver<T>, deadline: Instant, step: &'static str) -> Result<T, UpgradeError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    answer
+        .recv_timeout(left)
+        .map_err(|_| UpgradeError::Slow(step))
+}

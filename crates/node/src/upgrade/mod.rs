@@ -1,0 +1,163 @@
+//! Live upgrade: a node hands everything over to another process, and nobody notices.
+//!
+//! Beside the path. The old process starts the new one, whose standard input is one end of a way ([`net::kernel::Passage`]),
+//! and both go through two phases (`docs/decisions/0011-live-upgrade.md`):
+//!
+//! 1. The old process serves on, and sends copies of its listeners and sockets.
+//! 2. All shards stop between two of their turns, with nothing on its way between them. Each sends its state, the memory
+//!    of its segments, and which sockets there are. The new process builds its shards and says that it is ready. Then one message
+//!    and its answer: the commit.
+//!
+//! Invariants: before the answer the new process has touched nothing that the old one needs, so the old one goes on if anything
+//! fails, comes too late, or the new process dies; after it the old process does nothing but end. Nobody ever waits without a bound.
+//! Who does not understand the other's state ([`crate::reactor::state_layout`]) does not begin.
+
+mod fail;
+mod giving;
+mod node;
+mod taking;
+mod thread;
+
+pub use fail::{FAIL_AT, fail_at};
+use giving::Coordinator;
+pub use giving::{Giving, UpgradeError};
+pub(crate) use node::Inherited;
+pub(crate) use taking::Adopting;
+pub use taking::{INHERIT, Inheritance};
+pub(crate) use thread::{Given, Order, Passing, adopt};
+
+use net::kernel::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Until the new process has read its configuration, and until its threads have begun.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+/// Until all sockets are copied; each step of it has to come within [`STEP_PATIENCE`].
+const COPY_PATIENCE: Duration = Duration::from_secs(120);
+/// For one message, where the other side is at it.
+const STEP_PATIENCE: Duration = Duration::from_secs(5);
+/// From the moment at which nobody is served any more to the commit.
+const FREEZE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a message is about: the first byte of it. The second says whether it is the last one of several.
+mod kind {
+    /// To the new process: what the node is.
+    pub const HELLO: u8 = 1;
+    /// It understands that, and its configuration fits.
+    pub const ACCEPT: u8 = 2;
+    /// It does not; why.
+    pub const REFUSE: u8 = 3;
+    /// The ends for its threads.
+    pub const THREADS: u8 = 4;
+    /// All its threads have everything.
+    pub const READY: u8 = 5;
+    /// Go on, if you are still there.
+    pub const COMMIT: u8 = 6;
+    /// From here on the new process is the node.
+    pub const COMMITTED: u8 = 7;
+    /// To a thread: listeners, in order.
+    pub const LISTENERS: u8 = 10;
+    /// Sockets with their keys.
+    pub const CONNECTIONS: u8 = 11;
+    /// Memory of segments, with their names.
+    pub const SEGMENTS: u8 = 12;
+    /// The roster of connections and the state of the shard.
+    pub const STATE: u8 = 13;
+}
+
+/// A message that came, its parts put together.
+struct Message {
+    kind: u8,
+    bytes: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// Sends bytes of any length, with descriptors at their end.
+fn send(to: &Passage, kind: u8, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if descriptors.len() > DESCRIPTORS_MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut chunks = bytes.chunks(MESSAGE_BYTES_MAX - 2).peekable();
+    let mut message = Vec::new();
+    loop {
+        let chunk = chunks.next().unwrap_or_default();
+        let is_last = chunks.peek().is_none();
+        message.clear();
+        message.extend_from_slice(&[kind, u8::from(is_last)]);
+        message.extend_from_slice(chunk);
+        let descriptors = if is_last { descriptors } else { &[] };
+        to.send(&message, descriptors)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Receives what [`send`] sent.
+fn receive(from: &Passage) -> io::Result<Message> {
+    let mut whole = Message {
+        kind: 0,
+        bytes: Vec::new(),
+        descriptors: Vec::new(),
+    };
+    let mut message = Vec::new();
+    loop {
+        from.receive(&mut message, &mut whole.descriptors)?;
+        let Some((&[kind, is_last], chunk)) = message.split_first_chunk() else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        if whole.kind != 0 && whole.kind != kind {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        whole.kind = kind;
+        whole.bytes.extend_from_slice(chunk);
+        if is_last != 0 {
+            return Ok(whole);
+        }
+    }
+}
+
+/// What the old process says first.
+#[derive(Debug)]
+struct Hello {
+    /// Of the state of shards.
+    layout: u64,
+    /// The old program's version.
+    version: String,
+    hash_seed: (u64, u64),
+    /// Where the clock of the node begins, in nanoseconds of the system's monotonic clock.
+    began_ns: u64,
+    settings: broker::settings::Settings,
+    /// Where clients connect; the plain ones first.
+    addresses: Vec<String>,
+    plain_count: usize,
+    /// Of the descriptors that come with it: so many are the operators' listeners, then standard input.
+    operators_count: usize,
+}
+
+stdx::hand!(struct Hello {
+    layout, version, hash_seed, began_ns, settings, addresses, plain_count, operators_count
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_come_whole() {
+        let (one, other) = Passage::pair().unwrap();
+        let bytes: Vec<u8> = (0..3 * MESSAGE_BYTES_MAX as u32)
+            .map(|at| at as u8)
+            .collect();
+        let sent = bytes.clone();
+        let sender = std::thread::spawn(move || {
+            send(&one, kind::STATE, &sent, &[]).unwrap();
+            send(&one, kind::READY, &[], &[]).unwrap();
+        });
+        let message = receive(&other).unwrap();
+        assert!(message.kind == kind::STATE && message.bytes == bytes);
+        assert_eq!(receive(&other).unwrap().kind, kind::READY);
+        sender.join().unwrap();
+    }
+}

@@ -1,0 +1,135 @@
+//! Live upgrade as a node and its starter see it.
+
+use super::taking::Adopting;
+use super::{Coordinator, Giving, Hello, Inheritance, UpgradeError, fail_at};
+use crate::io_thread::Adoption;
+use crate::reactor::state_layout;
+use crate::running::{Node, NodeOptions, StartError};
+use broker::settings::Settings;
+use net::kernel::{Passage, monotonic_ns};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+impl Node {
+    /// Hands everything over to the process at the other end of `control`. `operators` are the operators' listeners and `input`
+    /// is standard input, which it takes, too; `kill` ends it at once. When this succeeds that process is the node, and this one
+    /// has to end without touching anything.
+    ///
+    /// # Errors
+    /// Why it did not take place; the node serves on.
+    pub fn hand_over(
+        &self,
+        control: OwnedFd,
+        (operators, input): (&[std::net::TcpListener], BorrowedFd<'_>),
+        version: &str,
+        kill: &mut dyn FnMut(),
+    ) -> Result<Giving, UpgradeError> {
+        if let Some(what) = self.unsupported {
+            kill();
+            return Err(UpgradeError::Unsupported(what));
+        }
+        if self.is_draining.load(Ordering::Relaxed) {
+            kill();
+            return Err(UpgradeError::Unsupported("a node that drains"));
+        }
+        // Nobody changes settings meanwhile: what is told to shards after they have stopped would be lost.
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let age_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let hello = Hello {
+            layout: state_layout(),
+            version: version.to_owned(),
+            hash_seed: self.hash_seed,
+            began_ns: monotonic_ns().saturating_sub(age_ns),
+            settings: Settings::clone(&settings),
+            addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
+            plain_count: self.plain_count,
+            operators_count: operators.len(),
+        };
+        let mut descriptors: Vec<BorrowedFd<'_>> = operators.iter().map(AsFd::as_fd).collect();
+        descriptors.push(input);
+        let coordinator = Coordinator {
+            shards: &self.shards.0,
+            own: &self.passages,
+            control: &Passage::of(control),
+        };
+        coordinator.run(&hello, &descriptors, kill)
+    }
+
+    /// Takes the place of the process before, if this node was started with its [`Inheritance`]: waits until all is here, and for
+    /// the commit. From then on it serves.
+    ///
+    /// # Errors
+    /// The other process serves on; this one has to end.
+    pub fn take_over(&self) -> io::Result<()> {
+        let mut adopting = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
+        match adopting.take() {
+            Some(adopting) => adopting.finish(&self.shards.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a start makes of an inheritance.
+pub(crate) struct Inherited {
+    inheritance: Inheritance,
+    pub began: Instant,
+    renewed: Settings,
+    ways: Vec<OwnedFd>,
+}
+
+impl Inherited {
+    /// Accepts it, if the options fit, and changes them to what was handed over.
+    pub fn begin(
+        inheritance: Inheritance,
+        options: &mut NodeOptions,
+        plain_count: usize,
+    ) -> Result<Inherited, StartError> {
+        let settled = inheritance.settle(&options.settings, &options.listen, plain_count);
+        let (settings, renewed) = settled.map_err(|why| {
+            inheritance.refuse(&why);
+            StartError::System(io::Error::other(why))
+        })?;
+        options.settings = settings;
+        options.listen = inheritance.addresses();
+        options.hash_seed = inheritance.hash_seed();
+        let ways = inheritance.accept().map_err(StartError::System)?;
+        if ways.len() != usize::from(options.settings.edges_count) {
+            return Err(StartError::System(io::ErrorKind::InvalidData.into()));
+        }
+        fail_at(5);
+        Ok(Inherited {
+            began: inheritance.began(),
+            inheritance,
+            renewed,
+            ways,
+        })
+    }
+
+    /// What each thread takes over, in their order, and how all of it ends.
+    pub fn adoptions(self) -> (Vec<Adoption>, Option<Adopting>) {
+        let (adopted, all_adopted) = channel();
+        let mut go = Vec::new();
+        let mut adoptions = Vec::new();
+        for way in self.ways {
+            let (begin, is_begun) = channel();
+            go.push(begin);
+            adoptions.push(Adoption {
+                way: Passage::of(way),
+                adopted: adopted.clone(),
+                go: is_begun,
+            });
+        }
+        let adopting = Adopting {
+            inheritance: self.inheritance,
+            adopted: all_adopted,
+            go,
+            renewed: Arc::new(self.renewed),
+        };
+        (adoptions, Some(adopting))
+    }
+}

@@ -1,0 +1,253 @@
+//! Live upgrade: the node becomes another process, and nobody notices. And the other process dies on the way: nobody notices
+//! either.
+
+use std::process::Command;
+use std::thread;
+
+use end_to_end::curl::{curl, publish};
+use end_to_end::event_stream::EventStream;
+use end_to_end::native::{Frame, Item, Native};
+use end_to_end::process::Process;
+use end_to_end::raw::Raw;
+use end_to_end::server::{Place, Server};
+use end_to_end::tools::crore;
+use serde_json::Value;
+
+/// The process that has taken a node's place; it ends with its test.
+struct Successor(String);
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = Command::new("kill").args(["-s", "KILL", &self.0]).status();
+    }
+}
+
+fn signal(process: &str) {
+    let status = Command::new("kill").args(["-s", "USR2", process]).status();
+    assert!(status.is_ok_and(|status| status.success()));
+}
+
+/// Waits until another process has taken over and is ready.
+fn taken_over(server: &mut Server) -> Successor {
+    let told = "The new process is the node now. process=";
+    let told = server.process.wait_for("the new process", |line| {
+        let failed = line.contains("did not take place");
+        assert!(!failed, "{line}");
+        let (_, rest) = line.split_once(told)?;
+        Some(rest.split(' ').next().unwrap_or_default().to_owned())
+    });
+    let ready = |line: &str| (line == "ready").then_some(());
+    server.process.wait_for("its readiness", ready);
+    Successor(told)
+}
+
+fn upgrade(server: &mut Server) -> Successor {
+    server.process.skip_lines();
+    server.process.signal("USR2");
+    taken_over(server)
+}
+
+fn subscribe(native: &mut Native, subscription: u64, filter: &str) {
+    native.subscribe(&[Item {
+        subscription,
+        filter,
+        fail_on_gap: false,
+    }]);
+    let answer = native.next_frame();
+    assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
+}
+
+fn payload(frame: Frame) -> String {
+    match frame {
+        Frame::Message { payload, .. } => payload,
+        other => panic!("a message was expected: {other:?}"),
+    }
+}
+
+/// A native PUBLISH as one WebSocket frame of a client, masked with zeros.
+fn publish_frame(request: u8, topic: &str, payload: &str) -> Vec<u8> {
+    let mut frame = vec![0x04, 0x00, request, topic.len() as u8];
+    frame.extend_from_slice(topic.as_bytes());
+    frame.extend_from_slice(payload.as_bytes());
+    let mut bytes = vec![0x82, 0x80 | frame.len() as u8, 0, 0, 0, 0];
+    bytes.extend_from_slice(&frame);
+    bytes
+}
+
+#[test]
+fn everybody_stays() {
+    let mut server = Server::with_configuration("[node]\nio_threads = 2\n");
+    let url = |topic: &str| server.url(&format!("/topics/{topic}"));
+    let (news, wide, slow, polled) = (url("news"), url("w/1/x"), url("slow"), url("polled"));
+    let clients = server.clients.clone();
+
+    let (mut plain, _) = Native::connect(&clients, None);
+    subscribe(&mut plain, 1, "news");
+    let (mut filter, _) = Native::connect(&clients, None);
+    subscribe(&mut filter, 7, "w/#");
+    let mut events = EventStream::open(&news, 1, None);
+    // One that does not read: what it is owed fills its socket and its outbox, and the ring goes on.
+    let (mut lagging, _) = Native::connect(&clients, None);
+    subscribe(&mut lagging, 3, "slow");
+    let bulk = "x".repeat(16_000);
+    for number in 0..300 {
+        publish(&slow, &format!("{number:05}{bulk}"));
+    }
+    // A publisher whose frame has come by half.
+    let mut half = Raw::web_socket(&clients, "/crore", "crore.v1");
+    half.send_frame(2, &[0x01, 0x00, 1, 0]);
+    assert_eq!(half.read_frame().1[0], 0x81);
+    let frame = publish_frame(5, "news", "in two halves");
+    half.send(&frame[..9]);
+    // A long poll that nobody has answered yet.
+    let before = position(&publish(&polled, "before"));
+    let polled_url = format!("{polled}?since={before}&wait=15s");
+    let poll = thread::spawn(move || curl(&[&polled_url]).expect(200).json());
+    publish(&news, "one");
+    assert_eq!(payload(plain.next_frame()), "one");
+    assert_eq!(events.next_message().data, "one");
+
+    let mut successor = upgrade(&mut server);
+    for round in 0..2 {
+        if round == 1 {
+            // The new process can do it, too.
+            server.process.skip_lines();
+            signal(&successor.0);
+            successor = taken_over(&mut server);
+        }
+        let text = format!("after upgrade {round}");
+        publish(&news, &text);
+        publish(&wide, &text);
+        assert_eq!(payload(plain.next_frame()), text);
+        assert_eq!(events.next_message().data, text);
+        assert_eq!(payload(filter.next_frame()), text);
+    }
+    half.send(&frame[9..]);
+    assert_eq!(payload(plain.next_frame()), "in two halves");
+    assert_eq!(half.read_frame().1[..3], [0x89, 0x00, 0x05]);
+    publish(&polled, "awaited");
+    let polled = poll.join().expect("the poll ends");
+    assert_eq!(polled["messages"][0]["data"], "awaited", "{polled}");
+    for number in 0..300 {
+        let message = loop {
+            match lagging.next_frame() {
+                Frame::CaughtUp(_) => {}
+                frame => break payload(frame),
+            }
+        };
+        assert_eq!(message[..5], format!("{number:05}"));
+    }
+    // Newcomers find the listeners, histories and the operators' port.
+    let history = curl(&[&news]).expect(200).json();
+    let messages = history["messages"].as_array().expect("messages").len();
+    assert_eq!(messages, 4, "{history}");
+    curl(&[&server.operators_url("/readyz")]).expect(200);
+}
+
+/// Over the operators' port, where the old process answers its last request.
+#[test]
+fn who_asks_is_answered() {
+    let mut server = Server::start();
+    let url = server.url("/topics/news");
+    let (mut native, _) = Native::connect(&server.clients, None);
+    subscribe(&mut native, 1, "news");
+    server.process.skip_lines();
+    let mut ask = crore();
+    ask.args(["upgrade", "--url", &server.operators_url("")]);
+    let ended = Process::start(&mut ask).end();
+    ended.assert_success();
+    let successor = taken_over(&mut server);
+    let answer: Value = serde_json::from_str(&ended.lines[0]).expect("JSON");
+    assert_eq!(answer["process"].to_string(), successor.0, "{answer}");
+    assert!(answer["frozen_ms"].is_number(), "{answer}");
+    publish(&url, "after");
+    assert_eq!(payload(native.next_frame()), "after");
+    // A page of another origin cannot ask.
+    let url = server.operators_url("/api/v1/upgrade");
+    curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
+}
+
+/// Where a publication has its place, as text.
+fn position(published: &Value) -> String {
+    let epoch = published["epoch"].as_str().expect("text");
+    format!("{epoch}:{}", published["offset"])
+}
+
+/// Wherever the new process dies before the commit, the old one goes on.
+#[test]
+fn the_new_process_dies_on_the_way() {
+    for place_of_death in 1..=12 {
+        let mut place = Place::new("127.0.0.1:0");
+        place.configure("[node]\nio_threads = 2\n");
+        let variable = format!("CRORE_UPGRADE_FAIL_AT={place_of_death}");
+        let process = place.launch_by(&["env", &variable]);
+        let mut server = place.started(process);
+        let url = server.url("/topics/news");
+        let (mut native, _) = Native::connect(&server.clients, None);
+        subscribe(&mut native, 1, "news");
+        let mut events = EventStream::open(&url, 1, None);
+        publish(&url, "before");
+        server.process.skip_lines();
+        server.process.signal("USR2");
+        server.process.wait_for("the end of the upgrade", |line| {
+            assert!(
+                !line.contains("is the node now"),
+                "{place_of_death}: {line}"
+            );
+            line.contains("did not take place; the node serves on")
+                .then_some(())
+        });
+        publish(&url, "after");
+        for text in ["before", "after"] {
+            assert_eq!(payload(native.next_frame()), text, "{place_of_death}");
+            assert_eq!(events.next_message().data, text, "{place_of_death}");
+        }
+        let (mut newcomer, _) = Native::connect(&server.clients, None);
+        subscribe(&mut newcomer, 1, "news");
+        publish(&url, "new");
+        assert_eq!(payload(newcomer.next_frame()), "new");
+    }
+}
+
+/// After the commit it is a crash as any other: the old process is gone, and clients are told by their sockets.
+#[test]
+fn the_new_process_dies_after_the_commit() {
+    let mut place = Place::new("127.0.0.1:0");
+    let process = place.launch_by(&["env", "CRORE_UPGRADE_FAIL_AT=13"]);
+    let mut server = place.started(process);
+    let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
+    server.process.skip_lines();
+    server.process.signal("USR2");
+    server.process.wait_for("the commit", |line| {
+        line.contains("The new process is the node now")
+            .then_some(())
+    });
+    assert!(raw.closes_within(end_to_end::PATIENCE));
+}
+
+/// Where the new process may not take over what there is, the old one says why and goes on.
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut place = Place::new("127.0.0.1:0");
+    let mut server = place.start();
+    let url = server.url("/topics/news");
+    let (mut native, _) = Native::connect(&server.clients, None);
+    subscribe(&mut native, 1, "news");
+    let refusals = [
+        ("[node]\nio_threads = 7\n", "restart"),
+        ("[node]\nio_treads = 7\n", "unknown key"),
+    ];
+    for (number, (configuration, why)) in refusals.into_iter().enumerate() {
+        place.configure(configuration);
+        server.process.skip_lines();
+        server.process.signal("USR2");
+        server.process.wait_for("the refusal", |line| {
+            let is_it = line.contains("did not take place") && line.contains(why);
+            is_it.then_some(())
+        });
+        let text = format!("after refusal {number}");
+        publish(&url, &text);
+        assert_eq!(payload(native.next_frame()), text);
+    }
+}
