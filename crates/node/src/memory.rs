@@ -10,6 +10,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use stdx::chunk::ChunkWriter;
 
+/// Sends names and descriptors.
+type Send<'a> = dyn FnMut(&[u64], &[BorrowedFd<'_>]) -> io::Result<()> + 'a;
+
 /// Segments of one thread. Owned by that thread: the descriptors are numbers in its table. Clones are the same memory.
 #[derive(Clone, Default)]
 pub struct MemfdMemory(Rc<RefCell<Areas>>);
@@ -24,10 +27,7 @@ struct Areas {
 
 impl MemfdMemory {
     /// Gives all descriptors with their names, some at a time.
-    pub fn hand_over(
-        &self,
-        send: &mut dyn FnMut(&[u64], &[BorrowedFd<'_>]) -> io::Result<()>,
-    ) -> io::Result<()> {
+    pub fn hand_over(&self, send: &mut Send<'_>) -> io::Result<()> {
         let areas = self.0.borrow();
         let names: Vec<u64> = areas.areas.keys().copied().collect();
         let descriptors: Vec<BorrowedFd<'_>> = areas.areas.values().map(MemoryFd::lend).collect();

@@ -8,7 +8,7 @@ const SEEDS: u64 = 250;
 /// Within so many worlds each planted bug has to be found.
 const MUTATION_SEEDS: u64 = 60;
 /// Worlds whose shards are handed over.
-const UPGRADE_SEEDS: u64 = 20;
+const UPGRADE_SEEDS: u64 = 60;
 
 fn check(outcome: &Outcome) {
     if let Some(failure) = &outcome.failure {

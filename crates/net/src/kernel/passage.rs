@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -120,7 +121,12 @@ impl Passage {
             &mut parts,
             &mut control,
             RecvFlags::CMSG_CLOEXEC,
-        )?;
+        )
+        .map_err(|error| match error {
+            // It has gone without reading everything.
+            Errno::CONNRESET => io::ErrorKind::UnexpectedEof.into(),
+            error => io::Error::from(error),
+        })?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(received) = message {
                 descriptors.extend(received);

@@ -138,8 +138,9 @@ impl Coordinator<'_> {
         if let Err(error) = committed {
             // It may have answered and be the node: only when it is dead, nothing more can come.
             kill();
-            self.expect(kind::COMMITTED, "committing")
-                .map_err(|_| error)?;
+            // Its end may be told before what it has said.
+            let answer = || self.expect(kind::COMMITTED, "committing");
+            answer().or_else(|_| answer()).map_err(|_| error)?;
         }
         Ok(Giving {
             frozen: began.elapsed(),
