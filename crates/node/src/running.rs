@@ -270,12 +270,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         .collect::<Result<_, _>>()
         .map_err(StartError::System)?;
     let handovers = Handover::mesh(count).map_err(StartError::System)?;
-    let (passages, own_passages): (Vec<Passage>, Vec<Passage>) = (0..count)
-        .map(|_| Passage::pair())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(StartError::System)?
-        .into_iter()
-        .unzip();
+    let (passages, own_passages) = passages(count).map_err(StartError::System)?;
     let mut keep: Vec<RawFd> = wakers.iter().map(|waker| waker.descriptor()).collect();
     keep.extend(handovers.iter().flat_map(|handover| handover.descriptors()));
     if heir.is_none() {
@@ -339,20 +334,10 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         unsupported,
         adopting: Mutex::default(),
     };
-    let mut restorations: Vec<Vec<Restoration>> = (0..count).map(|_| Vec::new()).collect();
-    for (open, incoming) in open_logs.into_iter().zip(log_receivers) {
-        let (Some(mut open), Some(incoming)) = (open, incoming) else {
-            continue;
-        };
-        node.notices.append(&mut open.notices);
-        for (home, restoration) in open.restorations.drain(..).enumerate() {
-            restorations[home].push(restoration);
-        }
-        match open.spawn(&settings, incoming, node.shards.0.clone()) {
-            Ok(thread) => node.log_threads.push(thread),
-            Err(error) => return Err(node.give_up(StartError::System(error))),
-        }
-    }
+    let restorations = match node.spawn_logs(open_logs, log_receivers, &settings) {
+        Ok(restorations) => restorations,
+        Err(error) => return Err(node.give_up(StartError::System(error))),
+    };
     let parts = mailboxes
         .into_iter()
         .zip(wakers)
@@ -413,12 +398,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
             }
         }
     }
-    if let Some(reason) = refused_table {
-        let limit = nofile_limit().soft;
-        node.notices.push(format!(
-            "private descriptor tables are refused here ({reason}): all {count} I/O threads share one of {limit} descriptors"
-        ));
-    }
+    node.notices
+        .extend(refused_table.map(|reason| table_notice(&reason, count)));
     Ok(node)
 }
 
@@ -583,6 +564,29 @@ impl Node {
         settings.clone()
     }
 
+    /// Begins the log threads; gives what they hold for each home.
+    fn spawn_logs(
+        &mut self,
+        open_logs: Vec<Option<OpenLog>>,
+        receivers: Vec<Option<Receiver<ToLog>>>,
+        settings: &Settings,
+    ) -> io::Result<Vec<Vec<Restoration>>> {
+        let mut restorations: Vec<Vec<Restoration>> =
+            self.shards.0.iter().map(|_| Vec::new()).collect();
+        for (open, incoming) in open_logs.into_iter().zip(receivers) {
+            let (Some(mut open), Some(incoming)) = (open, incoming) else {
+                continue;
+            };
+            self.notices.append(&mut open.notices);
+            for (home, restoration) in open.restorations.drain(..).enumerate() {
+                restorations[home].push(restoration);
+            }
+            let thread = open.spawn(settings, incoming, self.shards.0.clone())?;
+            self.log_threads.push(thread);
+        }
+        Ok(restorations)
+    }
+
     fn give_up(mut self, error: StartError) -> StartError {
         let adopting = self.adopting.get_mut();
         if let Some(adopting) = adopting.unwrap_or_else(PoisonError::into_inner).take() {
@@ -594,6 +598,20 @@ impl Node {
         let _ = self.end(GIVE_UP_WITHIN);
         error
     }
+}
+
+/// Private tables are not to be had.
+fn table_notice(reason: &str, count: usize) -> String {
+    let limit = nofile_limit().soft;
+    format!(
+        "private descriptor tables are refused here ({reason}): all {count} I/O threads share one of {limit} descriptors"
+    )
+}
+
+/// Ways to so many threads, and the threads' ends of them.
+fn passages(count: usize) -> io::Result<(Vec<Passage>, Vec<Passage>)> {
+    let pairs: io::Result<Vec<_>> = (0..count).map(|_| Passage::pair()).collect();
+    Ok(pairs?.into_iter().unzip())
 }
 
 /// What a node has that a live upgrade cannot hand over.
