@@ -6,10 +6,12 @@ use std::thread;
 
 use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
-use end_to_end::native::{Frame, Item, Native};
+use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Item, Native, Opening};
 use end_to_end::process::Process;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
+use end_to_end::tokens::{ApiKey, Issuer, configuration, revoke};
 use end_to_end::tools::crore;
 use serde_json::Value;
 
@@ -254,4 +256,71 @@ fn what_does_not_fit_is_refused() {
         publish(&url, &text);
         assert_eq!(next(&mut native), text);
     }
+}
+
+/// Who they are is known to the new process: connections of users count, API keys hold, and what was revoked stays so without a
+/// file.
+#[test]
+fn clients_are_who_they_were() {
+    let mut place = Place::new("127.0.0.1:0");
+    let issuer = Issuer::new(&place, "HS256", "");
+    let servers = ApiKey::new("servers", "subscribe = [\"news\"]\npublish = [\"news\"]");
+    let tables = configuration(&servers.table, &[&issuer]);
+    place.configure(&format!(
+        "[node]\nio_threads = 2\n[limits]\nconnections_per_user_max = 1\n{tables}"
+    ));
+    let mut server = place.start();
+    let anna = issuer.token("--sub anna --all #");
+    let ben = issuer.token("--sub ben --all #");
+    let mut annas = Native::with_token(&server.clients, &anna);
+    let opening = Opening {
+        fields: &format!("X-API-Key: {}\r\n", servers.key),
+        ..Opening::default()
+    };
+    let mut api_client = Native::open(&server.clients, &opening);
+    assert!(matches!(api_client.next_frame(), Frame::Welcome { .. }));
+    for native in [&mut annas, &mut api_client] {
+        subscribe(native, 1, "news");
+    }
+    revoke(&server, "{\"sub\": \"ben\"}").expect(201);
+
+    let _successor = upgrade(&mut server);
+    api_client.publish(1, "news", "after");
+    for native in [&mut api_client, &mut annas] {
+        let text = loop {
+            match native.next_frame() {
+                Frame::Published(1) => {}
+                Frame::Message { payload, .. } => break payload,
+                other => panic!("a message was expected: {other:?}"),
+            }
+        };
+        assert_eq!(text, "after");
+    }
+    let url = server.url("/topics/news");
+    let ask = |token: &str| {
+        let bearer = format!("Authorization: Bearer {token}");
+        curl(&["-H", &bearer, &url])
+    };
+    ask(&anna).expect_problem(429, "too_many_connections");
+    ask(&ben).expect_problem(401, "token_revoked");
+    drop(annas);
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_users", |count| count == 0);
+    ask(&anna).expect(200);
+}
+
+/// A node that ends is not handed over.
+#[test]
+fn a_drain_goes_on() {
+    let server = Server::with_configuration("[node]\ndrain_delay = \"1h\"\n");
+    let drain = server.operators_url("/api/v1/drain");
+    let json = "Content-Type: application/json";
+    curl(&["-H", json, "-d", "{}", &drain]).expect(202);
+    let url = server.operators_url("/api/v1/upgrade");
+    let refused = curl(&["-H", json, "-d", "{}", &url]);
+    refused.expect_problem(409, "upgrade_failed");
+    server.process.signal("USR2");
+    let state = curl(&[&drain]).expect(200).json();
+    assert_eq!(state["state"], "waiting", "{state}");
+    server.process.signal("KILL");
 }

@@ -11,6 +11,7 @@ use crate::service_manager;
 use crate::sockets::Sockets;
 use anyhow::{Context, anyhow};
 use broker::settings::TicketKey;
+use entitlement::TokenJudge;
 use net::kernel::{Passage, inherited_input};
 use node::Node;
 use node::upgrade::{Giving, INHERIT, Inheritance};
@@ -31,6 +32,8 @@ pub struct Upgrader {
     pub operators: Vec<TcpListener>,
     /// Sockets of the service manager: the new process knows them by their addresses.
     pub sockets: Sockets,
+    /// Who judges tokens and API keys, if anybody; what it knows goes to the new process.
+    pub judge: Option<Arc<TokenJudge>>,
     /// A node that ends is not handed over.
     pub draining: Arc<Draining>,
     /// Where it tells what it does.
@@ -135,6 +138,13 @@ impl Upgrader {
         let Some(node) = &*node else {
             return Err("the node is stopping".into());
         };
+        // The new process would not hear of it.
+        let held = self.judge.as_ref().map(|judge| judge.hold_revocations());
+        let known = || {
+            self.judge
+                .as_ref()
+                .map_or(Vec::new(), |judge| judge.hand_over())
+        };
         let text = |error: std::io::Error| error.to_string();
         let (ours, theirs) = Passage::pair().map_err(text)?;
         let input = inherited_input().map_err(text)?;
@@ -152,10 +162,13 @@ impl Upgrader {
         let handed = node.hand_over(
             ours.into_socket(),
             (&self.operators, input.as_fd()),
-            env!("CARGO_PKG_VERSION"),
+            (env!("CARGO_PKG_VERSION"), &known),
             &mut || child.kill(),
         );
         let giving = handed.map_err(|error| error.to_string())?;
+        if let Some(held) = held {
+            held.for_ever();
+        }
         Ok((process, giving))
     }
 }

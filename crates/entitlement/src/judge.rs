@@ -272,6 +272,23 @@ impl TokenJudge {
         })
     }
 
+    /// Which API keys were shown, by the digests that connections know, with their hashes.
+    pub(crate) fn shown_api_keys(&self) -> Vec<(Digest, [u8; 32])> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown
+            .iter()
+            .map(|(digest, sha256)| (*digest, *sha256))
+            .collect()
+    }
+
+    /// These were shown before; those that are gone do not count.
+    pub(crate) fn know_shown(&self, before: Vec<(Digest, [u8; 32])>) {
+        let state = self.state();
+        let is_there = |(_, sha256): &(Digest, [u8; 32])| state.api_keys.terms_of(sha256).is_some();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.extend(before.into_iter().filter(is_there));
+    }
+
     /// Whether the API key of this digest is still there, and permits the same.
     fn holds(&self, digest: &Digest, terms: &Terms) -> bool {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,6 +14,7 @@ mod cache;
 pub mod claims;
 mod counters;
 pub mod fetch;
+mod handing;
 pub mod issue;
 pub mod judge;
 pub mod jwks;

@@ -86,7 +86,7 @@ fn paths(data_dir: &Path) -> (PathBuf, PathBuf) {
     (target, new)
 }
 
-fn encode(revocations: &Revocations) -> Vec<u8> {
+pub(crate) fn encode(revocations: &Revocations) -> Vec<u8> {
     let record = |revocation: &Revocation| {
         let (jti, sub) = match &revocation.revoked {
             Revoked::Token(jti) => (Some(jti.to_string()), None),

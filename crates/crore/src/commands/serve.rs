@@ -129,6 +129,10 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     let upgrader = Arc::new(Upgrader {
         node: Arc::clone(&serving.node),
         draining: Arc::clone(&serving.draining),
+        judge: serving
+            .entitled
+            .as_ref()
+            .map(|entitled| Arc::clone(&entitled.judge)),
         operators: copies(&operators)?,
         sockets,
         log,
@@ -289,7 +293,11 @@ impl Serving {
     fn take_over(&self) -> Result<(), Ending> {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
-            node.take_over()
+            let judge = self.entitled.as_ref().map(|entitled| &entitled.judge);
+            // The node before may have had none.
+            let know =
+                |bytes: &[u8]| bytes.is_empty() || judge.is_none_or(|judge| judge.take_over(bytes));
+            node.take_over(&know)
                 .context("the other process is still the node")?;
         }
         Ok(())

@@ -71,6 +71,8 @@ pub(crate) struct Coordinator<'a> {
     /// The ways to the shards' threads.
     pub own: &'a [Passage],
     pub control: &'a Passage,
+    /// What the judge has to hand over.
+    pub judge: &'a dyn Fn() -> Vec<u8>,
 }
 
 impl Coordinator<'_> {
@@ -128,6 +130,8 @@ impl Coordinator<'_> {
         self.ask("freezing", deadline, Order::Freeze)?;
         self.settle(deadline)?;
         let lingering = self.ask("handing over", deadline, Order::HandOver)?;
+        send(self.control, kind::JUDGE, &(self.judge)(), &[])
+            .map_err(|error| UpgradeError::Lost("handing over", error))?;
         let patience = deadline.saturating_duration_since(Instant::now());
         let set = self.control.give_up_after(patience.max(STEP_PATIENCE));
         set.map_err(|error| UpgradeError::Lost("taking over", error))?;

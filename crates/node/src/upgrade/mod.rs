@@ -56,6 +56,8 @@ mod kind {
     pub const COMMIT: u8 = 6;
     /// From here on the new process is the node.
     pub const COMMITTED: u8 = 7;
+    /// What the judge of credentials knows that no configuration says, once nobody is judged any more.
+    pub const JUDGE: u8 = 8;
     /// To a thread: listeners, in order.
     pub const LISTENERS: u8 = 10;
     /// Sockets with their keys.

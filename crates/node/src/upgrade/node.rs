@@ -17,7 +17,7 @@ use std::time::Instant;
 
 impl Node {
     /// Hands everything over to the process at the other end of `control`. `operators` are the operators' listeners and `input`
-    /// is standard input, which it takes, too; `kill` ends it at once. When this succeeds that process is the node, and this one
+    /// is standard input, which it takes, too; `judge` says what its judge has to know, asked when nobody is judged any more; `kill` ends it at once. When this succeeds that process is the node, and this one
     /// has to end without touching anything.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Node {
         &self,
         control: OwnedFd,
         (operators, input): (&[std::net::TcpListener], BorrowedFd<'_>),
-        version: &str,
+        (version, judge): (&str, &dyn Fn() -> Vec<u8>),
         kill: &mut dyn FnMut(),
     ) -> Result<Giving, UpgradeError> {
         if let Some(what) = self.unsupported {
@@ -56,19 +56,20 @@ impl Node {
             shards: &self.shards.0,
             own: &self.passages,
             control: &Passage::of(control),
+            judge,
         };
         coordinator.run(&hello, &descriptors, kill)
     }
 
     /// Takes the place of the process before, if this node was started with its [`Inheritance`]: waits until all is here, and for
-    /// the commit. From then on it serves.
+    /// the commit. From then on it serves. `judge` takes what the judge before knew, and says whether it is understood.
     ///
     /// # Errors
     /// The other process serves on; this one has to end.
-    pub fn take_over(&self) -> io::Result<()> {
+    pub fn take_over(&self, judge: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
         let mut adopting = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
         match adopting.take() {
-            Some(adopting) => adopting.finish(&self.shards.0),
+            Some(adopting) => adopting.finish(&self.shards.0, judge),
             None => Ok(()),
         }
     }

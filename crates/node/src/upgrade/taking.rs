@@ -197,7 +197,7 @@ impl Adopting {
     ///
     /// # Errors
     /// Something is missing, or the old process serves on; this one has to end.
-    pub fn finish(self, shards: &[Address]) -> io::Result<()> {
+    pub fn finish(self, shards: &[Address], judge: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
         let control = &self.inheritance.control;
         let deadline = Instant::now() + ADOPT_PATIENCE;
         for _ in &self.go {
@@ -208,6 +208,12 @@ impl Adopting {
                 self.inheritance.refuse(&why);
                 return Err(io::Error::other(why));
             }
+        }
+        let known = receive(control)?;
+        if known.kind != kind::JUDGE || !judge(&known.bytes) {
+            let why = "what the judge of credentials knows is not understood";
+            self.inheritance.refuse(&why);
+            return Err(io::Error::other(why));
         }
         // Before anything else comes to them.
         for shard in shards {
