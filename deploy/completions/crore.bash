@@ -79,6 +79,9 @@ _crore() {
             crore,topic)
                 cmd="crore__subcmd__topic"
                 ;;
+            crore,upgrade)
+                cmd="crore__subcmd__upgrade"
+                ;;
             crore,version)
                 cmd="crore__subcmd__version"
                 ;;
@@ -247,6 +250,9 @@ _crore() {
             crore__subcmd__help,topic)
                 cmd="crore__subcmd__help__subcmd__topic"
                 ;;
+            crore__subcmd__help,upgrade)
+                cmd="crore__subcmd__help__subcmd__upgrade"
+                ;;
             crore__subcmd__help,version)
                 cmd="crore__subcmd__help__subcmd__version"
                 ;;
@@ -413,7 +419,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help"
+            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1615,7 +1621,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history top conn topic bench doctor plan log tls token drain health config metrics version completion man help"
+            opts="serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2247,6 +2253,20 @@ _crore() {
         crore__subcmd__help__subcmd__topic__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__upgrade)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3241,6 +3261,32 @@ _crore() {
         crore__subcmd__topic__subcmd__show)
             opts="-h -V --json --url --operators --api-key-file --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__upgrade)
+            opts="-h -V --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
