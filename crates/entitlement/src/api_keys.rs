@@ -81,9 +81,9 @@ impl ApiKeys {
         }
     }
 
-    /// What the key of this hash permits, if there is one.
-    pub fn terms_of(&self, sha256: &[u8; 32]) -> Option<&Arc<Terms>> {
-        self.keys.get(sha256).map(|(_, terms)| terms)
+    /// The key of this hash and what it permits, if there is one; its time is not looked at.
+    pub fn get(&self, sha256: &[u8; 32]) -> Option<&(ApiKey, Arc<Terms>)> {
+        self.keys.get(sha256)
     }
 
     /// All of them, in no order.

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::revocations::Revocations;
 use crate::terms::TermsTable;
 use crate::token::Parts;
-use broker::entitlement::{CredentialKind, Digest, Entitlement, Judge, Judged, NEVER, Terms};
+use broker::entitlement::{CredentialKind, Digest, Entitlement, Judge, Judged, NEVER};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -89,8 +89,8 @@ impl TokenJudge {
         }
     }
 
-    /// Goes by other settings from now on; fetched keys stay. Clients of API keys that are gone or permit something else are
-    /// revoked: the caller tells the node that revocations have changed.
+    /// Goes by other settings from now on; fetched keys stay. Clients of API keys that are gone, permit something else or expire
+    /// sooner are revoked: the caller tells the node that revocations have changed.
     pub fn replace(&self, settings: JudgeSettings) {
         let newer = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl TokenJudge {
             newer
         };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.retain(|_, sha256| newer.api_keys.terms_of(sha256).is_some());
+        shown.retain(|_, sha256| newer.api_keys.get(sha256).is_some());
     }
 
     /// The keys that were fetched, in place of those of the last time. Gives whether they differ.
@@ -284,21 +284,25 @@ impl TokenJudge {
     /// These were shown before; those that are gone do not count.
     pub(crate) fn know_shown(&self, before: Vec<(Digest, [u8; 32])>) {
         let state = self.state();
-        let is_there = |(_, sha256): &(Digest, [u8; 32])| state.api_keys.terms_of(sha256).is_some();
+        let is_there = |(_, sha256): &(Digest, [u8; 32])| state.api_keys.get(sha256).is_some();
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.extend(before.into_iter().filter(is_there));
     }
 
-    /// Whether the API key of this digest is still there, and permits the same.
-    fn holds(&self, digest: &Digest, terms: &Terms) -> bool {
+    /// Whether the API key of this entitlement is still there, is still of the same name, and permits the same for as long at least.
+    fn holds(&self, entitlement: &Entitlement) -> bool {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sha256) = shown.get(digest).copied() else {
+        let Some(sha256) = shown.get(&entitlement.digest).copied() else {
             return false;
         };
         drop(shown);
         let state = self.state();
-        let held = state.api_keys.terms_of(&sha256);
-        held.is_some_and(|held| **held == *terms)
+        let held = state.api_keys.get(&sha256);
+        held.is_some_and(|(key, terms)| {
+            **terms == *entitlement.terms
+                && key.name == entitlement.subject
+                && key.expires_s >= entitlement.expires_s
+        })
     }
 }
 
@@ -317,7 +321,7 @@ impl Judge for TokenJudge {
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {
         if entitlement.issued_s == NEVER {
-            return !self.holds(&entitlement.digest, &entitlement.terms);
+            return !self.holds(entitlement);
         }
         self.read_revocations().concern(entitlement)
     }

@@ -169,6 +169,37 @@ fn clients_of_a_changed_api_key_are_revoked() {
     assert!(!judge.is_revoked(&entitlement));
 }
 
+/// An operator who lets a key end sooner means those who are there, too; one who lets it end later ends nobody.
+#[test]
+fn clients_of_an_api_key_that_ends_sooner_or_has_another_name_are_revoked() {
+    let secret = new_api_key().unwrap();
+    let with = |name: &str, expires_s| JudgeSettings {
+        api_keys: vec![ApiKey {
+            name: name.into(),
+            expires_s,
+            ..api_key(&secret, "a/#", false)
+        }],
+        ..JudgeSettings::default()
+    };
+    let later_s = NOW_S as u32 + 500;
+    let judge = judge_of(with("prices", later_s));
+    let entitlement = shown(&judge, &secret).verdict.unwrap();
+    for (name, expires_s, is_revoked) in [
+        ("prices", NEVER, false),
+        ("prices", later_s, false),
+        ("prices", later_s - 1, true),
+        ("prices", NOW_S as u32 - 1, true),
+        ("others", later_s, true),
+    ] {
+        judge.replace(with(name, expires_s));
+        assert_eq!(
+            judge.is_revoked(&entitlement),
+            is_revoked,
+            "{name} {expires_s}"
+        );
+    }
+}
+
 #[test]
 fn equal_permissions_are_one_whoever_has_them() {
     let judge = judge(vec![
