@@ -133,10 +133,12 @@ impl TokenJudge {
         if let Some(data_dir) = data_dir {
             revocation_file::write(data_dir, &revocations).map_err(RevokeError::File)?;
         }
-        *self
-            .revocations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = revocations;
+        let held = self.revocations.write();
+        let mut held = held.unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *held, revocations);
+        drop(held);
+        // Behind the lock: to free a hundred thousand of them takes longer than an I/O thread should wait.
+        drop(before);
         Ok(result)
     }
 }
