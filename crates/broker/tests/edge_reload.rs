@@ -387,3 +387,29 @@ fn addresses_are_known_of_who_comes() {
         ",
     );
 }
+
+/// The access log knew where it comes from before there were proxies, and goes on saying so.
+#[test]
+fn who_came_before_there_were_proxies_keeps_its_address_in_the_log() {
+    let with_access = |number: usize, settings: &mut Settings| {
+        settings.journal.access = true;
+        settings.journal.access_rate_max = 100;
+        proxies(number, settings);
+    };
+    check_reload(
+        with_access,
+        "
+        reload 0
+        a: connect
+        reload 1
+        b: connect
+        b: GET /nowhere | X-Forwarded-For: 192.0.2.1
+            b: 404 not_found
+        a: GET /nowhere
+            a: 404 not_found
+        journal
+            requested http 192.0.2.1:0 nobody GET /nowhere 404
+            requested http 127.0.0.1:0 nobody GET /nowhere 404
+        ",
+    );
+}

@@ -57,10 +57,9 @@ impl Edge {
         known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))
     }
 
-    /// The client that a trusted proxy speaks for; none where there are no such proxies.
+    /// The client that a trusted proxy speaks for; none where there are no such proxies, or were none when the connection came.
     pub(super) fn client_of_proxy(&self, index: u32) -> Option<IpAddr> {
-        let number = self.peers.clients.get(index)?;
-        Some(address_of(*number))
+        known(&self.peers.clients, index)
     }
 
     /// Finds out whose request this is. False: the shell has to be asked, and the request waits, not consumed.
