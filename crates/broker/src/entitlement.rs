@@ -39,6 +39,16 @@ stdx::hand!(
     }
 );
 
+impl CredentialKind {
+    /// What tells so of its issue ([`Entitlement::issued_s`]).
+    pub(crate) fn issued(issued_s: u32) -> CredentialKind {
+        match issued_s {
+            NEVER => CredentialKind::ApiKey,
+            _ => CredentialKind::Token,
+        }
+    }
+}
+
 /// A credential by its hash: two are the same if, and for all purposes only if, their digests are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 16]);
@@ -232,6 +242,11 @@ impl Permissions {
 }
 
 impl Entitlement {
+    /// What it was shown as: of API keys alone no moment of issue is told.
+    pub fn kind(&self) -> CredentialKind {
+        CredentialKind::issued(self.issued_s)
+    }
+
     /// Whether it permits this with every topic that `wanted` covers. Its time is not looked at.
     pub fn permits(&self, action: Action, wanted: Filter<'_>) -> bool {
         self.terms.permissions.permit(&self.subject, action, wanted)

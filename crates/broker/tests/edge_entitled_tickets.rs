@@ -130,6 +130,36 @@ fn a_ticket_beside_a_token() {
     );
 }
 
+/// Whoever an API key names is not the user of that name.
+#[test]
+fn a_servers_ticket_is_no_users() {
+    check_with(
+        with_tokens,
+        "
+        a: connect ws key prices.all
+            a: 101 crore.v1
+        a: hello 30
+            a: welcome ping 30s
+        a: subscribe 1 news
+            a: subscribed 1 through 7:0
+        a: ticket 9
+            a: ticket 9 until 4600000 ms
+        a: reset
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token prices.all kept
+            a: welcome ping 60s
+            a: error connection ticket_refused
+        a: reset
+        a: connect ws key prices.all
+            a: 101 crore.v1
+        a: hello kept
+            a: welcome ping 60s resumed 1
+            a: subscribed 1 through 7:0 continued
+        ",
+    );
+}
+
 /// A changed ticket is nobody's.
 #[test]
 fn a_forged_ticket_entitles_to_nothing() {

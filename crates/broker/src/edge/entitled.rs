@@ -161,10 +161,7 @@ impl Entitlements {
 
     /// What it was shown as: of API keys alone no moment of issue is told.
     pub fn kind(&self, at: u32) -> CredentialKind {
-        match self.entries[at].issued_s {
-            NEVER => CredentialKind::ApiKey,
-            _ => CredentialKind::Token,
-        }
+        CredentialKind::issued(self.entries[at].issued_s)
     }
 
     pub fn have_equal_terms(&self, one: u32, other: u32) -> bool {

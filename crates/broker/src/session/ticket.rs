@@ -389,7 +389,10 @@ impl Edge {
         }
         let session = self.entitlement_to_keep(index);
         match (ticket.entitlement(), session) {
-            (Some(of_ticket), Some(session)) => of_ticket.subject == session.subject,
+            // Whoever an API key names is not the user of that name.
+            (Some(of_ticket), Some(session)) => {
+                of_ticket.kind() == session.kind() && of_ticket.subject == session.subject
+            }
             _ => false,
         }
     }
