@@ -295,6 +295,8 @@ impl Admission {
         let narrow = number >> 64 << 64 | 64;
         let pass = self.enter_prefix(narrow, 1, network, now_ms);
         if pass.is_err() {
+            // Nor has it connected: one that tries too often takes nothing from its neighbours' rate.
+            self.give_rate_back(Pass(network), NETWORK_SHARE);
             self.leave_address(Pass(network), now_ms);
         }
         pass
@@ -334,6 +336,17 @@ impl Admission {
         entry.connections += 1;
         entry.network = network;
         Ok(Pass((number as u32) << PLACE_BITS | place))
+    }
+
+    fn give_rate_back(&self, Pass(pass): Pass, share: u64) {
+        let Some(rate_max) = self.options.connect_rate_per_address_max else {
+            return;
+        };
+        let mut part = lock(&self.parts[(pass >> PLACE_BITS) as usize]);
+        if let Some(entry) = part.entries.get_mut(pass & ((1 << PLACE_BITS) - 1)) {
+            let allowance = Allowance::per_second(u64::from(rate_max) * share);
+            entry.bucket.give_back(allowance, 1);
+        }
     }
 
     fn leave_address(&self, Pass(pass): Pass, now_ms: u64) {

@@ -73,6 +73,11 @@ impl Bucket {
         self.full_ns = begin_ns.saturating_add(allowance.cost_ns(units));
     }
 
+    /// Gives back units that were taken and not used.
+    pub fn give_back(&mut self, allowance: Allowance, units: u64) {
+        self.full_ns = self.full_ns.saturating_sub(allowance.cost_ns(units));
+    }
+
     /// When one unit can be taken; not before now.
     pub fn next_ms(&self, allowance: Allowance, now_ms: u64) -> u64 {
         let room_ns = allowance.burst_ns.saturating_sub(allowance.cost_ns(1));
@@ -140,6 +145,17 @@ mod tests {
         assert_eq!(bucket.next_ms(allowance, 0), 2_100);
         assert!(bucket.take(allowance, 2_099, 1).is_err());
         assert!(bucket.take(allowance, 2_100, 1).is_ok());
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let (allowance, mut bucket) = (Allowance::per_second(2), Bucket::default());
+        for _ in 0..5 {
+            assert_eq!(bucket.take(allowance, 7, 2), Ok(()));
+            bucket.give_back(allowance, 2);
+        }
+        assert_eq!(bucket.take(allowance, 7, 2), Ok(()));
+        assert_eq!(bucket.take(allowance, 7, 1), Err(500));
     }
 
     #[test]

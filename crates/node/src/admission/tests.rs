@@ -77,6 +77,29 @@ fn a_network_of_ipv6_has_no_more_for_having_many_addresses() {
     assert_eq!(table.statistics().addresses, 2 + 2);
 }
 
+/// Of the same network, where somebody tries far more often than the whole network may connect.
+#[test]
+fn who_is_refused_takes_nothing_from_its_neighbours() {
+    let table = table(AdmissionOptions {
+        connect_rate_per_address_max: Some(3),
+        ..AdmissionOptions::default()
+    });
+    let tries = (0..1_000).map(|_| enter(&table, "2001:db8:1:1::1", 0));
+    assert_eq!(tries.filter(Result::is_ok).count(), 3);
+    for neighbour in 2..17 {
+        let address = format!("2001:db8:1:{neighbour:x}::1");
+        for _ in 0..3 {
+            enter(&table, &address, 0).unwrap();
+        }
+        assert_eq!(enter(&table, &address, 0), Err(Limit::AddressRate));
+    }
+    assert_eq!(
+        enter(&table, "2001:db8:1:99::1", 0),
+        Err(Limit::AddressRate)
+    );
+    enter(&table, "2001:db8:2:1::1", 0).unwrap();
+}
+
 #[test]
 fn connects_of_an_address_in_a_second() {
     let table = table(AdmissionOptions {
