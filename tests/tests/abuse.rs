@@ -191,6 +191,8 @@ fn clients_behind_a_proxy_that_passes_bytes_on() {
     let of =
         |result: &str| scrape.number(&format!("crore_proxy_headers_total{{result=\"{result}\"}}"));
     assert_eq!((of("taken"), of("malformed"), of("late")), (4, 1, 2));
+    let reached = "crore_limits_hit_total{limit=\"handshake_timeout\"}";
+    assert!(scrape.number(reached) >= of("late"));
     curl(&["--haproxy-protocol", &server.url("/topics/none")]).expect(200);
 }
 

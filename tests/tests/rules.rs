@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use end_to_end::PATIENCE;
 use end_to_end::curl::{Answer, curl, publish};
+use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server, WIDE_SEND_BUFFER};
@@ -97,6 +98,11 @@ fn messages_of_a_topic_in_a_second() {
         )
     });
     assert!(refused.count() >= 4, "{frames:?}");
+    let scrape = Metrics::of(&server.operators).scrape();
+    let refused = scrape.number("crore_refusals_total{reason=\"rate_limited\"}");
+    assert!(refused >= 4);
+    let reached = "crore_limits_hit_total{limit=\"rule.publish_rate_max\"}";
+    assert_eq!(scrape.number(reached), refused);
     // Each topic by itself.
     post(&server, "slow/b", "x").expect(200);
     (0..8).for_each(|_| drop(post(&server, "fast", "x").expect(200)));

@@ -70,6 +70,8 @@ fn connections_of_a_user() {
     }
     let scrape = metrics.scrape();
     assert_eq!(scrape.number(REFUSED), 8);
+    let reached = "crore_limits_hit_total{limit=\"connections_per_user_max\"}";
+    assert_eq!(scrape.number(reached), 8);
     // Those that are here go on, and one that becomes another user's makes room.
     assert_eq!(ask(&mut inside[0], &again).0, 200);
     let mut waiting = connect();

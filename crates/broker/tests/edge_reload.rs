@@ -220,6 +220,8 @@ fn a_topics_rate() {
             a: published 9 7:7
         a: publish 10 slow/a nine
             a: published 10 7:8
+        count rate-limited
+            rate-limited 3
         ",
     );
 }

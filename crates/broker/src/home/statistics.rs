@@ -103,13 +103,15 @@ pub struct HomeRefusals {
     pub epoch_mismatch: u64,
     /// The log's disk takes nothing, or could not be read.
     pub log_unavailable: u64,
+    /// `publish_rate_max` of a rule.
+    pub rate_limited: u64,
     /// Anything else.
     pub other: u64,
 }
 
 stdx::hand!(struct HomeRefusals {
     topics_full, filters_full, retained_full, log_full, memory_full, message_too_large, producers_full, fenced,
-    out_of_order, epoch_mismatch, log_unavailable, other,
+    out_of_order, epoch_mismatch, log_unavailable, rate_limited, other,
 });
 
 impl HomeRefusals {
@@ -126,6 +128,7 @@ impl HomeRefusals {
             Code::ProducerFenced => &mut self.fenced,
             Code::OutOfOrder => &mut self.out_of_order,
             Code::EpochMismatch => &mut self.epoch_mismatch,
+            Code::RateLimited => &mut self.rate_limited,
             _ => &mut self.other,
         };
         *counter += 1;
@@ -144,6 +147,7 @@ impl HomeRefusals {
             + self.fenced
             + self.out_of_order
             + self.epoch_mismatch
+            + self.rate_limited
             + self.other
     }
 }
@@ -198,6 +202,7 @@ impl std::ops::AddAssign for HomeRefusals {
         self.fenced += other.fenced;
         self.out_of_order += other.out_of_order;
         self.epoch_mismatch += other.epoch_mismatch;
+        self.rate_limited += other.rate_limited;
         self.other += other.other;
     }
 }

@@ -33,6 +33,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
         ("producer_fenced", home.refused.fenced),
         ("out_of_order", home.refused.out_of_order),
         ("epoch_mismatch", home.refused.epoch_mismatch),
+        ("rate_limited", home.refused.rate_limited),
         ("other", home.refused.other),
     ];
     families.counters(

@@ -64,6 +64,7 @@ impl World<'_> {
                 "published" => homes.published,
                 "duplicates" => homes.duplicates,
                 "out-of-order" => homes.refused.out_of_order,
+                "rate-limited" => homes.refused.rate_limited,
                 "subscriptions-refused" => sum.subscriptions_refused,
                 "replayed" => sum.replayed,
                 "recovered" => sum.recoveries.complete,
