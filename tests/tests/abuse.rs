@@ -59,7 +59,10 @@ fn connections_of_one_address() {
         assert!(told.contains("Retry-After: 5\r\n"), "{told}");
     }
     let refused = "crore_connections_turned_away_total{limit=\"address_connections\"}";
-    assert_eq!(metrics.scrape().number(refused), 3);
+    let scrape = metrics.scrape();
+    assert_eq!(scrape.number(refused), 3);
+    let told = "crore_errors_total{code=\"too_many_connections\"}";
+    assert_eq!(scrape.number(told), 3);
     // Others are not concerned, and whoever leaves makes room.
     inside
         .iter_mut()

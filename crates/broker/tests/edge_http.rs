@@ -480,6 +480,10 @@ fn refused_upgrades() {
             c6: 403 origin_forbidden
         count connections sessions
             connections 1 sessions 0
+        count error/upgrade_required error/method_not_allowed error/subprotocol_required
+            error/upgrade_required 1 error/method_not_allowed 1 error/subprotocol_required 1
+        count error/unsupported_websocket_version error/malformed_handshake
+            error/unsupported_websocket_version 1 error/malformed_handshake 1
         ",
     );
 }

@@ -194,9 +194,9 @@ pub(crate) fn refusal(code: ErrorCode, retry_after_s: u32) -> Vec<u8> {
     out
 }
 
-/// The same while there is no memory for anybody new.
-pub(crate) fn refusal_without_memory() -> Vec<u8> {
-    refusal(ErrorCode::MemoryFull, RETRY_MEMORY_S)
+/// What nobody new hears while there is no memory for them, and after how many seconds to try again.
+pub(crate) fn without_memory() -> (ErrorCode, u32) {
+    (ErrorCode::MemoryFull, RETRY_MEMORY_S)
 }
 
 /// Memory comes back when somebody leaves or a log forgets.

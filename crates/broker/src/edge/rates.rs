@@ -194,6 +194,11 @@ impl Edge {
         taken.is_ok()
     }
 
+    /// Somebody has been told an error who goes at once, or was not even let in.
+    pub fn count_told(&mut self, code: ErrorCode) {
+        self.statistics.errors.count(code);
+    }
+
     /// The client is told an error over HTTP. False: it had too many, and the connection is to be closed.
     pub(crate) fn take_error(&mut self, index: u32, code: ErrorCode) -> bool {
         self.statistics.errors.count(code);

@@ -260,6 +260,7 @@ impl Edge {
             }
             Err(refusal) => {
                 self.statistics.http_errors += 1;
+                self.count_told(refusal.code());
                 let mut head = Vec::new();
                 refusal.encode(&mut head);
                 self.tell_answer(index, refusal.status(), head.len());

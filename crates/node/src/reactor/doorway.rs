@@ -7,7 +7,7 @@ use crate::door::{self, Listeners};
 use crate::mailbox::Mailbox;
 use crate::reactor::Clock;
 use broker::edge::{Pressure, UserChange};
-use net::{Close, Conn, Net};
+use net::{Close, Conn, Net, Write};
 use std::io::IoSlice;
 use std::net::IpAddr;
 
@@ -17,13 +17,13 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         let refusal = match &mut self.door {
             _ if self.pressed >= Pressure::Newcomers => {
                 self.pressure.count_refused();
-                Some(door::refusal_without_memory())
+                Some(door::without_memory())
             }
             None => None,
             Some(door) => door
                 .enter(conn, peer, listener, self.now)
                 .err()
-                .map(|refused| door::refusal(refused.code, refused.retry_after_s)),
+                .map(|refused| (refused.code, refused.retry_after_s)),
         };
         match refusal {
             None => {
@@ -32,9 +32,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                     self.edge.accepted_through(conn, peer, listener);
                 }
             }
-            Some(refusal) => {
+            Some((code, retry_after_s)) => {
+                let refusal = door::refusal(code, retry_after_s);
                 // A fresh socket's buffer takes it whole. Where TLS is spoken nothing can be said yet.
-                let _ = self.net.write(conn, &[IoSlice::new(&refusal)]);
+                if let Write::Wrote(_) = self.net.write(conn, &[IoSlice::new(&refusal)]) {
+                    self.edge.count_told(code);
+                }
                 self.net.close(conn, Close::Graceful);
             }
         }

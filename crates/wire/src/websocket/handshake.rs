@@ -63,9 +63,9 @@ impl Refusal {
         }
     }
 
-    /// The error's name in `spec/codes.toml`.
-    const fn code(self) -> &'static str {
-        let code = match self {
+    /// The error that the answer names.
+    pub const fn code(self) -> ErrorCode {
+        match self {
             Refusal::Method => ErrorCode::MethodNotAllowed,
             Refusal::HttpVersion => ErrorCode::UnsupportedHttpVersion,
             Refusal::NotAnUpgrade => ErrorCode::UpgradeRequired,
@@ -75,8 +75,7 @@ impl Refusal {
             }
             Refusal::Subprotocol => ErrorCode::SubprotocolRequired,
             Refusal::Origin => ErrorCode::OriginForbidden,
-        };
-        code.name()
+        }
     }
 
     const fn detail(self) -> &'static str {
@@ -113,7 +112,7 @@ impl Refusal {
             title: reason_phrase(status),
             status,
             detail: self.detail(),
-            code: self.code(),
+            code: self.code().name(),
             ..Problem::default()
         }
         .finish(writer);
