@@ -12,6 +12,7 @@ use end_to_end::process::Process;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 
+const READINESS: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const HISTORY: &str = "GET /topics/none HTTP/1.1\r\nHost: x\r\n";
 
 /// Asks for a history, with these further fields.
@@ -344,6 +345,8 @@ fn the_memory_ceiling() {
     );
     let told = turned_away(&server.clients, b"");
     assert!(told.contains("memory_full"), "{told}");
+    let told = turned_away(&server.operators, READINESS);
+    assert!(told.contains("no memory for further connections"), "{told}");
     subscriber.subscribe(&[Item {
         subscription: 2,
         filter: "other",
@@ -360,6 +363,8 @@ fn the_memory_ceiling() {
     // The log forgets, and all is as before.
     metrics.wait_for("crore_memory_pressure", |pressure| pressure == 0);
     assert_logged(&mut server.process, "enough memory again");
+    let told = turned_away(&server.operators, READINESS);
+    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
     publish(&server.url("/topics/news"), "three");
     let mut payloads = Vec::new();
     while payloads.len() < 4 {

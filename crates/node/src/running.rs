@@ -18,7 +18,7 @@ use crate::timing::Timings;
 use crate::upgrade::{Adopting, Inheritance, Inherited};
 use crate::users::{UserStatistics, Users};
 use crate::vital::Vital;
-use broker::edge::EdgeStatistics;
+use broker::edge::{EdgeStatistics, Pressure};
 use broker::entitlement::Judge;
 use broker::home::HomeStatistics;
 use broker::reload::Waiting;
@@ -424,8 +424,8 @@ impl Node {
         self.connections_max
     }
 
-    /// Why no further clients should come; none if they should: the node runs, does not drain, has room, and its logs
-    /// take publications.
+    /// Why no further clients should come; none if they should: the node runs, does not drain, has room and memory for
+    /// them, and its logs take publications.
     pub fn unready(&self) -> Option<&'static str> {
         if self.is_draining.load(Ordering::Relaxed) {
             return Some("draining");
@@ -433,6 +433,9 @@ impl Node {
         let mut threads = self.threads.iter().chain(&self.log_threads);
         if threads.any(JoinHandle::is_finished) {
             return Some("a thread has ended");
+        }
+        if self.pressure.get() >= Pressure::Newcomers {
+            return Some("no memory for further connections");
         }
         let statistics = self.statistics();
         if statistics.home.logs_unavailable > 0 || statistics.log.unavailable > 0 {
