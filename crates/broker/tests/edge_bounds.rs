@@ -105,8 +105,8 @@ fn owned_beyond_the_bound() {
             pinned 6054 slow 0 connections 2 sessions 2
         a: history 6 news
             a: reset
-        count pinned slow connections sessions
-            pinned 0 slow 1 connections 1 sessions 1
+        count pinned slow slow-for-all connections sessions
+            pinned 0 slow 1 slow-for-all 0 connections 1 sessions 1
         ",
     );
 }
@@ -138,8 +138,8 @@ fn pinned_beyond_the_bound() {
         c: drain 10
             c: 10 bytes of something unfinished
             c: reset
-        count pinned slow connections subscriptions
-            pinned 3999 slow 1 connections 2 subscriptions 1
+        count pinned slow slow-for-all connections subscriptions
+            pinned 3999 slow 1 slow-for-all 1 connections 2 subscriptions 1
         a: open
             a: message 1 1<0 4000 bytes
         b: publish 0 news on

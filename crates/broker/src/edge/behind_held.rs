@@ -4,7 +4,6 @@
 //! each pair for as long as it likes. So cursors have the bounds of what else waits for a blocked connection:
 //! `outbox_bytes_max` for one, `pinned_bytes_max` for all of an edge together, counted apart from that.
 
-use super::ends::End;
 use super::{Edge, flag};
 use crate::settings::Limits;
 use std::collections::BTreeMap;
@@ -26,11 +25,14 @@ stdx::hand!(struct Held { of_connections, all });
 impl Held {
     /// Whether a connection may hold so many more.
     pub fn have_room(&self, index: u32, more: usize, limits: &Limits) -> bool {
+        let all = bytes_of(self.all, more);
+        more == 0 || self.have_own_room(index, more, limits) && all <= limits.pinned_bytes_max
+    }
+
+    /// The same of its own bound alone.
+    fn have_own_room(&self, index: u32, more: usize, limits: &Limits) -> bool {
         let own = self.of_connections.get(&index).copied().unwrap_or(0);
-        let bytes = |count: u64| (count + more as u64).saturating_mul(CURSOR_BYTES);
-        more == 0
-            || bytes(own) <= u64::from(limits.outbox_bytes_max)
-                && bytes(self.all) <= limits.pinned_bytes_max
+        bytes_of(own, more) <= u64::from(limits.outbox_bytes_max)
     }
 
     /// Bytes of the cursors, and of the table of who has how many.
@@ -63,13 +65,17 @@ impl Edge {
     /// Takes another cursor into account. Without room for it the connection ends, and nothing more is kept for it.
     pub(super) fn may_hold_another(&mut self, index: u32) -> bool {
         let is_dead = self.slots[index].is(flag::DEAD);
-        if is_dead || !self.behind.held.have_room(index, 1, &self.settings.limits) {
-            self.statistics.slow_closed += u64::from(!is_dead);
-            self.note_end(index, End::SLOW);
-            self.kill(index);
+        let (held, limits) = (&self.behind.held, &self.settings.limits);
+        if is_dead || !held.have_room(index, 1, limits) {
+            let is_own = !held.have_own_room(index, 1, limits);
+            self.end_slow(index, is_own);
             return false;
         }
         self.behind.held.hold(index);
         true
     }
+}
+
+fn bytes_of(count: u64, more: usize) -> u64 {
+    (count + more as u64).saturating_mul(CURSOR_BYTES)
 }

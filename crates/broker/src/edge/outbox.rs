@@ -323,11 +323,20 @@ impl Edge {
         self.pinned_bytes += part.len() as u64;
         self.owned_of(index).parts.push_back(part);
         let limits = &self.settings.limits;
-        if bytes > limits.outbox_bytes_max as usize || self.pinned_bytes > limits.pinned_bytes_max {
-            self.statistics.slow_closed += u64::from(!self.slots[index].is(flag::DEAD));
-            self.note_end(index, End::SLOW);
-            self.kill(index);
+        let is_own = bytes > limits.outbox_bytes_max as usize;
+        if is_own || self.pinned_bytes > limits.pinned_bytes_max {
+            self.end_slow(index, is_own);
         }
+    }
+
+    /// Ends a connection for which too much is kept: by its own bound, or by that of all together.
+    pub(super) fn end_slow(&mut self, index: u32, is_own: bool) {
+        if !self.slots[index].is(flag::DEAD) {
+            self.statistics.slow_closed += 1;
+            self.statistics.slow_closed_for_all += u64::from(!is_own);
+        }
+        self.note_end(index, End::SLOW);
+        self.kill(index);
     }
 
     fn owned_of(&mut self, index: u32) -> &mut Owned {

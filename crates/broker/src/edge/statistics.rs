@@ -88,6 +88,8 @@ pub struct EdgeStatistics {
     pub gaps: u64,
     /// Connections closed because they did not drain.
     pub slow_closed: u64,
+    /// Of these: because too much was kept for all connections together.
+    pub slow_closed_for_all: u64,
     /// Connections that operators have ended.
     pub disconnected_by_operators: u64,
     /// Connections whose first request did not arrive in time.
@@ -131,9 +133,9 @@ stdx::hand!(struct EdgeStatistics {
     subscriptions, subscriptions_refused, filters, entitlements, questions, credentials_refused, forbidden, renewals,
     tokens_expired, revoked, http_requests, http_errors, protocol_errors, publishes, delivered, replayed, recoveries,
     skipped, lagging, conflated, dropped, disconnected, sent_away, tickets_issued, tickets_resumed, tickets_refused,
-    pages, gaps, slow_closed, disconnected_by_operators, handshake_timeouts, ping_timeouts, unacknowledged, pings,
-    read_bytes, written_bytes, pinned_bytes, kept_bytes, input_closed, compressed, compressed_plain_bytes,
-    compressed_bytes, incompressible, inflated, inflate_too_large, own_publications_lost, turned_away,
+    pages, gaps, slow_closed, slow_closed_for_all, disconnected_by_operators, handshake_timeouts, ping_timeouts,
+    unacknowledged, pings, read_bytes, written_bytes, pinned_bytes, kept_bytes, input_closed, compressed,
+    compressed_plain_bytes, compressed_bytes, incompressible, inflated, inflate_too_large, own_publications_lost, turned_away,
 });
 
 /// Who was turned away, and why.
@@ -226,6 +228,7 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.pages += other.pages;
         self.gaps += other.gaps;
         self.slow_closed += other.slow_closed;
+        self.slow_closed_for_all += other.slow_closed_for_all;
         self.disconnected_by_operators += other.disconnected_by_operators;
         self.handshake_timeouts += other.handshake_timeouts;
         self.ping_timeouts += other.ping_timeouts;

@@ -48,8 +48,14 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
             edge.handshake_timeouts + door.proxied.late,
         ),
         ("ping_interval", edge.ping_timeouts),
-        ("outbox_bytes_max", edge.slow_closed),
-        ("pinned_bytes_max", edge.input_closed),
+        (
+            "outbox_bytes_max",
+            edge.slow_closed - edge.slow_closed_for_all,
+        ),
+        (
+            "pinned_bytes_max",
+            edge.input_closed + edge.slow_closed_for_all,
+        ),
         ("log_bytes_max", refused.log_full),
         ("retained_bytes_max", refused.retained_full),
         ("producers_max", refused.producers_full),

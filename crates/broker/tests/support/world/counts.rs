@@ -46,6 +46,7 @@ impl World<'_> {
                 "inflated" => sum.inflated,
                 "inflate-too-large" => sum.inflate_too_large,
                 "slow" => sum.slow_closed,
+                "slow-for-all" => sum.slow_closed_for_all,
                 "handshake-timeouts" => sum.handshake_timeouts,
                 "ping-timeouts" => sum.ping_timeouts,
                 "pings" => sum.pings,
