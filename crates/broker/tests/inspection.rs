@@ -185,6 +185,8 @@ fn what_operators_publish_keeps_to_the_rules() {
         "
         operator publish node/a hi
             refused forbidden
+        operator publish $sys/clients/connected hi
+            refused forbidden
         operator publish keys/a hi
             published 1
         operator publish keys/a hi retain

@@ -14,6 +14,7 @@ use crate::inspect::{
 use crate::mail::{Code, HomeId, Publication, Reply, Request};
 use crate::position::Position;
 use crate::settings::Publishers;
+use crate::sys;
 use crate::topic::TopicName;
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -270,6 +271,9 @@ impl Edge {
     fn publish_for_operator(&mut self, publication: Publication, number: u32) -> Result<(), Code> {
         let name = std::str::from_utf8(&publication.topic).map_err(|_| Code::MalformedTopic)?;
         TopicName::parse(name).map_err(|_| Code::MalformedTopic)?;
+        if sys::is_reserved(name) {
+            return Err(Code::Forbidden);
+        }
         let (rule, partition) = self.settings.locate(name);
         let home = self.settings.home_of(partition);
         if !self.may_request(home) {
