@@ -3,7 +3,7 @@
 mod support;
 
 use broker::entitlement::Permissions;
-use broker::settings::{EntitlementSettings, Settings};
+use broker::settings::{EntitlementSettings, Settings, TicketKey, TicketSettings};
 use support::{check, check_with};
 
 fn with_access(settings: &mut Settings) {
@@ -146,6 +146,58 @@ fn decisions_say_who_what_and_why_not() {
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         journal
             decided http 127.0.0.1:0 nobody authenticate  unauthorized
+        ",
+    );
+}
+
+/// Whoever comes says who it is, also with what the edge knows already, with a ticket, or with nothing; once for a connection.
+#[test]
+fn each_client_is_told_when_it_has_shown_who_it_is() {
+    check_with(
+        |settings| {
+            with_audit(settings);
+            settings.tickets = TicketSettings {
+                keys: vec![TicketKey::new([1; 32])],
+                lifetime_ms: 3_600_000,
+                not_before_ms: 0,
+            };
+        },
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.s:news.h:news
+            a: welcome ping 60s
+        a: subscribe 1 news
+            a: subscribed 1 through 7:0
+        a: ticket 9
+            a: ticket 9 until 4600000 ms
+        b: connect
+        b: GET /topics/news | Authorization: Bearer anna.s:news.h:news
+            b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
+        b: GET /topics/news | Authorization: Bearer anna.s:news.h:news
+            b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
+        journal
+            decided native 127.0.0.1:0 anna authenticate  granted
+            decided native 127.0.0.1:0 anna subscribe news granted
+            decided http 127.0.0.1:0 anna authenticate  granted
+            decided http 127.0.0.1:0 anna history news granted
+            decided http 127.0.0.1:0 anna history news granted
+        a: reset
+        a: connect ws
+            a: 101 crore.v1
+        a: hello kept
+            a: welcome ping 60s resumed 1
+            a: subscribed 1 through 7:0 continued
+        c: connect ws
+            c: 101 crore.v1
+        c: hello 30
+            c: error connection unauthorized
+            c: close 3502 unauthorized
+            c: closed
+        journal
+            decided native 127.0.0.1:0 anna authenticate  granted
+            decided native 127.0.0.1:0 anna subscribe news granted
+            decided native 127.0.0.1:0 nobody authenticate  unauthorized
         ",
     );
 }

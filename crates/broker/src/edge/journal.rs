@@ -332,7 +332,7 @@ impl Edge {
     }
 
     /// The same of a client that shows this entitlement.
-    pub(super) fn tell_decision_of(
+    pub(crate) fn tell_decision_of(
         &mut self,
         index: u32,
         of: Option<u32>,

@@ -218,6 +218,10 @@ impl Edge {
                 self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
                 return Err(refusal);
             }
+            // Whose connection it is already, each request says again.
+            if self.entitlement_of(index) != Some(at) {
+                self.tell_decision_of(index, Some(at), Deed::Authenticate, "", None);
+            }
             self.judging.entitlements.hold(at);
             return Ok(Shown::Known(at));
         }

@@ -8,6 +8,7 @@ use super::State;
 use super::fault::Fault;
 use crate::edge::{Edge, NONE, Protocol, Shown};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
+use crate::journal::Deed;
 use crate::ticket::Ticket;
 use crate::topic::Filter;
 use std::borrow::Cow;
@@ -268,7 +269,11 @@ impl Edge {
         }
         let settings = self.settings.entitlement.as_ref();
         match settings.is_some_and(|settings| settings.anonymous.is_empty()) {
-            true => Err(ErrorCode::Unauthorized),
+            true => {
+                let refusal = ErrorCode::Unauthorized;
+                self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+                Err(refusal)
+            }
             false => Ok(true),
         }
     }
@@ -291,7 +296,9 @@ impl Edge {
         let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
             return;
         };
-        match self.check_entitlement(at) {
+        let checked = self.check_entitlement(at);
+        self.tell_decision_of(index, Some(at), Deed::Authenticate, "", checked.err());
+        match checked {
             Ok(()) => self.entitle_hello(index, at, frame),
             Err(code) => {
                 self.judging.entitlements.release(at);
