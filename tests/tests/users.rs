@@ -1,6 +1,7 @@
 //! Connections of a user on the real binary, over all I/O threads: who is refused, who is not concerned, what makes room.
 
 use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Native};
 use end_to_end::raw::Raw;
 use end_to_end::server::Place;
 use end_to_end::tools::crore;
@@ -108,4 +109,59 @@ fn a_token_says_how_many() {
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_users", |count| count == 0);
     assert_eq!(ask(&mut second, &one).0, 200);
+}
+
+/// Code of the protocol.
+const TOO_MANY_CONNECTIONS: u64 = 330;
+
+/// Sessions whose first token has no limit count from the renewal on that brings one; where there is no room they go on with
+/// the token that they have.
+#[test]
+fn a_renewal_brings_the_first_limit() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&format!(
+        "[node]\nio_threads = 2\n[entitlement]\nmode = \"tokens\"\nsecret = \"{SECRET}\"\n"
+    ));
+    let unlimited = token(&place, "anna", &["--expires", "never"]);
+    let limit = ["--expires", "never", "--connections", "2"];
+    let two = token(&place, "anna", &limit);
+    let server = place.start();
+    let mut metrics = Metrics::of(&server.operators);
+    // Whichever threads have them: users are counted over all.
+    let mut sessions: Vec<Native> = (0..4)
+        .map(|_| Native::with_token(&server.clients, &unlimited))
+        .collect();
+    assert_eq!(metrics.scrape().number("crore_users"), 0);
+    let renewed = |request: u64| Frame::Renewed {
+        request,
+        expires_ms: 0,
+    };
+    for (session, request) in sessions.iter_mut().zip([1, 2]) {
+        session.renew(request, &two);
+        assert_eq!(session.next_frame(), renewed(request));
+    }
+    assert_eq!(metrics.scrape().number("crore_users"), 1);
+    for session in &mut sessions[2..] {
+        session.renew(3, &two);
+        let refused = Frame::Error {
+            reference: 1,
+            id: 3,
+            code: TOO_MANY_CONNECTIONS,
+            temporary: true,
+        };
+        assert_eq!(session.next_frame(), refused);
+        session.publish(4, "a", "the old one holds");
+        assert_eq!(session.next_frame(), Frame::Published(4));
+    }
+    let mut further = Raw::connect(&server.clients);
+    assert_eq!(ask(&mut further, &two).0, 429);
+    assert_eq!(metrics.scrape().number(REFUSED), 3);
+    // The third goes on in the place of one that has gone.
+    drop(sessions.remove(0));
+    metrics.wait_for("crore_sessions{protocol=\"native\"}", |count| count == 3);
+    sessions[1].renew(5, &two);
+    assert_eq!(sessions[1].next_frame(), renewed(5));
+    drop(further);
+    drop(sessions);
+    metrics.wait_for("crore_users", |count| count == 0);
 }

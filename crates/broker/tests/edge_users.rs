@@ -237,6 +237,90 @@ fn a_token_has_its_own_limit() {
     );
 }
 
+/// A session that counted for nobody counts from the renewal on that brings the first limit, and not if there is no room: then
+/// it goes on with the token that it had, and all its subscriptions.
+#[test]
+fn a_renewal_brings_the_first_limit() {
+    check_with(
+        with_tokens,
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all
+            a: welcome ping 60s
+        b: connect ws
+            b: 101 crore.v1
+        b: hello token anna.all
+            b: welcome ping 60s
+        b: subscribe 1 news
+            b: subscribed 1 through 7:0
+        users
+            nobody
+        a: renew 1 anna.all.c:1
+            a: renewed 1 until 0 ms
+        users
+            anna 1
+        b: renew 2 anna.s:other.c:1
+            b: error request 2 too_many_connections
+        c: connect ws
+            c: 101 crore.v1
+        c: hello token anna.all.c:1
+            c: error connection too_many_connections
+            c: close 3009 too_many_connections
+            c: closed
+        b: publish 3 news hi
+            b: published 3 7:1
+            b: message 1 1<0 hi
+        a: renew 4 anna.all
+            a: renewed 4 until 0 ms
+        users
+            anna 1
+        a: reset
+        users
+            nobody
+        b: renew 5 anna.s:other.c:1
+            b: unsubscribed 1 2000
+            b: renewed 5 until 0 ms
+        users
+            anna 1
+        b: reset
+        users
+            nobody
+        count entitlements
+            entitlements 0
+        ",
+    );
+}
+
+/// Whoever goes, or whose new token ends, while the shell is asked for a renewal has not begun to count.
+#[test]
+fn renewals_that_end_before_the_answer() {
+    check_with(
+        with_tokens,
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all
+            a: welcome ping 60s
+        b: connect ws
+            b: 101 crore.v1
+        b: hello token ben.all
+            b: welcome ping 60s
+        users stop
+        a: renew 1 anna.all.c:1
+        b: renew 2 ben.all.c:1.x:5
+        a: reset
+        time +6s
+        users go
+            b: error request 2 token_expired
+        users
+            nobody
+        b: ping 7
+            b: pong 7
+        ",
+    );
+}
+
 /// Who goes while the shell is asked has not been here.
 #[test]
 fn gone_before_the_answer() {

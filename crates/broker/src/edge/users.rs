@@ -6,7 +6,8 @@
 //!
 //! Invariants: a connection counts for at most one user, that of the token which it has shown last, and whoever was let in
 //! leaves once; one that counts and is not entitled yet has the entry for which it was let in in its state; API keys, anonymous
-//! clients and empty subjects are nobody's. Where neither the node nor a token has a limit, nothing is asked.
+//! clients and empty subjects are nobody's. Where neither the node nor a token has a limit, nothing is asked. A renewal takes away
+//! nobody's place: a session that counts goes on counting, and one that did not has to be let in before the new token holds.
 
 use super::Edge;
 use super::slots::{NONE, flag};
@@ -53,6 +54,11 @@ impl Edge {
     pub(crate) fn ask_for_user(&mut self, index: u32, at: u32, waits: Credential) {
         self.entitle(index, NONE);
         self.set_state(index, State::Credential(waits));
+        self.ask_for_user_again(index, at);
+    }
+
+    /// The same of a session that goes on with a new token: until the answer it keeps the one that it has.
+    pub(crate) fn ask_for_user_again(&mut self, index: u32, at: u32) {
         self.slots[index].set(flag::PAUSED | flag::ASKED);
         let entitlements = &self.judging.entitlements;
         self.out.users.push(UserChange::Comes {
@@ -71,7 +77,7 @@ impl Edge {
         let slot = &mut self.slots[connection.index];
         slot.clear(flag::ASKED);
         slot.set(flag::COUNTED);
-        self.user_settled(connection.index, Ok(()));
+        self.settle_user(connection.index, Ok(()));
     }
 
     /// The users of all connections that count, each as often as it has some: what a shell that has just been given this edge
@@ -96,16 +102,25 @@ impl Edge {
     pub fn user_refused(&mut self, connection: Key) {
         if self.waits_for_user(connection) {
             self.slots[connection.index].clear(flag::ASKED);
-            self.user_settled(connection.index, Err(ErrorCode::TooManyConnections));
+            self.settle_user(connection.index, Err(ErrorCode::TooManyConnections));
+        }
+    }
+
+    fn settle_user(&mut self, index: u32, verdict: Result<(), ErrorCode>) {
+        match self.renewal_waits_for_user(index) {
+            true => self.renewal_settled(index, verdict),
+            false => self.user_settled(index, verdict),
         }
     }
 
     fn waits_for_user(&self, connection: Key) -> bool {
+        let index = connection.index;
         let slot = self.slots.get(connection);
         slot.is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING))
-            && self
-                .credential(connection.index)
+            && (self
+                .credential(index)
                 .is_some_and(Credential::waits_for_user)
+                || self.renewal_waits_for_user(index))
     }
 
     /// The connection is not entitled by `before` any more, but by `after`.
@@ -121,6 +136,13 @@ impl Edge {
     pub(super) fn forget_user(&mut self, index: u32) {
         let at = self.entry_of_user(index);
         if let Some(at) = at.filter(|_| self.slots[index].is(flag::COUNTED)) {
+            self.leave_user(index, at);
+        }
+    }
+
+    /// The connection was let in for nothing: it stays what it was.
+    pub(crate) fn count_no_more(&mut self, index: u32) {
+        if let Some(at) = self.entitlement_of(index) {
             self.leave_user(index, at);
         }
     }

@@ -6,6 +6,9 @@
 //! answered; what is not covered ends with UNSUBSCRIBED, and RENEWED follows, so that nothing comes behind it that the new
 //! token does not permit. Until then the old token holds, and the time of the old one counts.
 //!
+//! Where the new token is the first that makes the connection count for its user, the shell is asked before anything ends
+//! ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
+//!
 //! While a renewal is under way no subscription can begin, and an index of a topic stays while a subscription has it,
 //! so that the names that the homes have said hold at the end.
 
@@ -134,7 +137,7 @@ impl Edge {
             at,
             asked: None,
         };
-        if self.judging.entitlements.have_equal_terms(before, at) {
+        if entitlements.have_equal_terms(before, at) && self.may_entitle(index, at) {
             return self.finish_renewal(index, renewal);
         }
         self.slots[index].set(flag::ASKED);
@@ -231,6 +234,11 @@ impl Edge {
             self.refuse_renewal(index, renewal.request, code);
             return self.resume(index);
         }
+        if !self.may_entitle(index, renewal.at) {
+            self.ask_for_user_again(index, renewal.at);
+            self.renewals.by_connection.insert(index, renewal);
+            return;
+        }
         let names = renewal
             .asked
             .take()
@@ -256,6 +264,33 @@ impl Edge {
             self.unsubscribe(subscription);
         }
         self.finish_renewal(index, renewal);
+    }
+
+    /// Whether a renewal has all answers of the homes, and waits for the shell to let its connection count.
+    pub(crate) fn renewal_waits_for_user(&self, index: u32) -> bool {
+        let renewal = self.renewals.by_connection.get(&index);
+        renewal
+            .and_then(|renewal| renewal.asked.as_ref())
+            .is_some_and(|asked| asked.waiting.is_empty())
+    }
+
+    /// The shell's answer to such a renewal.
+    pub(crate) fn renewal_settled(&mut self, index: u32, verdict: Result<(), ErrorCode>) {
+        let Some(renewal) = self.renewals.by_connection.get(&index) else {
+            return;
+        };
+        let (at, request) = (renewal.at, renewal.request);
+        // It may have ended while the shell was asked.
+        let holds = verdict.and_then(|()| self.check_entitlement(at));
+        let Err(code) = holds else {
+            return self.end_renewal(index);
+        };
+        if verdict.is_ok() {
+            self.count_no_more(index);
+        }
+        self.forget_renewal(index);
+        self.refuse_renewal(index, request, code);
+        self.resume(index);
     }
 
     fn finish_renewal(&mut self, index: u32, renewal: Renewal) {
