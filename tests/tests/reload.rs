@@ -6,8 +6,10 @@ use std::process::Command;
 use end_to_end::curl::{Answer, curl, publish};
 use end_to_end::event_stream::EventStream;
 use end_to_end::native::{Frame, Item, Native};
+use end_to_end::network::Cable;
 use end_to_end::process::{Ended, Process};
 use end_to_end::server::{Place, Server};
+use end_to_end::tokens::ApiKey;
 use end_to_end::tools::crore;
 use serde_json::Value;
 
@@ -244,6 +246,62 @@ fn only_requests_that_no_page_can_make() {
     ]);
     assert_eq!(preflight.status, 405);
     assert_eq!(preflight.header("access-control-allow-origin"), None);
+}
+
+/// From another host: only with the API key of an operator, and then it holds for clients there at once.
+#[test]
+fn elsewhere_an_operator_reloads() {
+    let cable = Cable::new();
+    let operator = ApiKey::new("operator", "operate = true");
+    let other = ApiKey::new("other", "publish = [\"#\"]");
+    let configuration = |message_bytes_max: u32| {
+        format!(
+            "[entitlement]\nmode = \"tokens\"\nanonymous_publish = [\"#\"]\n{}{}\
+             [[rule]]\nfilter = \"prices/#\"\nmessage_bytes_max = {message_bytes_max}\n",
+            operator.table, other.table
+        )
+    };
+    let place = Place::new("10.77.0.1:0");
+    place.configure(&configuration(4));
+    let more = "exec \"$0\" \"$@\" --admin-listen 10.77.0.1:0";
+    let shell = ["sh", "-c", more].map(str::to_owned);
+    let mut process = place.launch_by(&[cable.near.words(), shell.to_vec()].concat());
+    let mut address = |prefix: &str| {
+        process.wait_for(prefix, |line| {
+            let address = line.strip_prefix(prefix)?.strip_prefix("http://10.77.0.1:")?;
+            Some(format!("http://10.77.0.1:{address}"))
+        })
+    };
+    // Beside the one on loopback that every server of these tests has.
+    let (clients, operators) = (
+        address("listening clients "),
+        address("listening operators "),
+    );
+    process.wait_for("readiness", |line| (line == "ready").then_some(()));
+    let reload = |key: Option<&str>| {
+        let url = format!("{operators}api/v1/reload");
+        let json = "Content-Type: application/json";
+        let bearer = key.map(|key| format!("Authorization: Bearer {key}"));
+        let field = bearer.as_deref().unwrap_or("X-Nothing: 1");
+        cable
+            .far
+            .curl(&["-X", "POST", "-H", json, "-H", field, &url])
+    };
+    let send = |data: &str| {
+        let url = format!("{clients}topics/prices/a");
+        cable.far.curl(&["-d", data, &url])
+    };
+    send("four").expect(200);
+    place.configure(&configuration(3));
+    for key in [None, Some("crore_x"), Some(&*other.key)] {
+        reload(key).expect_problem(401, "unauthorized");
+        send("four").expect(200);
+    }
+    let answer = reload(Some(&operator.key)).expect(200).json();
+    let expected = [("rule \"prices/#\"".to_owned(), true)];
+    assert_eq!(changes(&answer), expected, "{answer}");
+    send("four").expect_problem(413, "message_too_large");
+    send("old").expect(200);
 }
 
 #[test]
