@@ -3,15 +3,16 @@
 //! the shards' clock.
 //!
 //! ```console
-//! $ cargo run --release -p node --example idle -- 1000000 50000 [tokens]
+//! $ cargo run --release -p node --example idle -- 1000000 50000 [tokens|users]
 //! ```
 //!
-//! With `tokens` every connection shows a token of its own, of a subject and an id of its own, with terms that all share.
+//! With `tokens` every connection shows a token of its own, of a subject and an id of its own, with terms that all share. With
+//! `users` each counts for its user besides, as where users have a limit of connections.
 //!
 //! Prints a line for every step (the second number): connections, the process's anonymous memory, what the shards say, and
 //! the slope of both since the line before. Reads `/proc/self/smaps_rollup`, so it runs on Linux.
 
-use broker::edge::{Edge, Written};
+use broker::edge::{Edge, UserChange, Written};
 use broker::entitlement::{Entitlement, Permissions, Question, Terms};
 use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
@@ -21,6 +22,7 @@ use broker::settings::{
     LogSettings, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use log::HeapMemory;
+use node::users::Users;
 use std::sync::Arc;
 use stdx::key::Key;
 use stdx::memory::Components;
@@ -41,6 +43,7 @@ struct Shards {
     now: Now,
     has_tokens: bool,
     terms: Arc<Terms>,
+    users: Users,
 }
 
 fn main() {
@@ -50,8 +53,14 @@ fn main() {
         .map(|text| text.parse().expect("a number"));
     let connections: u64 = numbers.next().unwrap_or(1_000_000);
     let step: u64 = numbers.next().unwrap_or(50_000);
-    let has_tokens = std::env::args().nth(3).is_some_and(|word| word == "tokens");
-    let settings = Arc::new(settings(has_tokens));
+    let word = std::env::args().nth(3).unwrap_or_default();
+    let users_are_counted = word == "users";
+    let has_tokens = word == "tokens" || users_are_counted;
+    let mut settings = settings(has_tokens);
+    if let Some(entitlement) = &mut settings.entitlement {
+        entitlement.users_are_counted = users_are_counted;
+    }
+    let settings = Arc::new(settings);
     let now = Now {
         monotonic_ms: 1_000,
         unix_ms: 1_700_000_000_000,
@@ -72,6 +81,7 @@ fn main() {
         now,
         has_tokens,
         terms: terms(),
+        users: Users::new(Some(5)),
     };
     println!("connections  anonymous  accounted  slope of both, bytes for each");
     let mut last = (0, anonymous_bytes(), shards.components().total());
@@ -106,6 +116,8 @@ fn main() {
         .map(|edge| edge.statistics().subscriptions)
         .sum();
     assert_eq!(subscribed, connections, "every connection is subscribed");
+    let users = if users_are_counted { connections } else { 0 };
+    assert_eq!(shards.users.statistics().users, users);
 }
 
 impl Shards {
@@ -131,6 +143,20 @@ impl Shards {
                     question.digest,
                     verdict,
                 );
+            }
+            for change in std::mem::take(&mut edge.out.users) {
+                let UserChange::Comes {
+                    connection,
+                    subject,
+                    connections_max,
+                } = change
+                else {
+                    continue;
+                };
+                match self.users.enter(&subject, connections_max) {
+                    true => edge.user_admitted(connection, &subject),
+                    false => edge.user_refused(connection),
+                }
             }
         }
         loop {

@@ -1,8 +1,8 @@
 //! What it costs that a node asks its clients who they are: processor time of each connect, and bytes of each connection, with
-//! tokens off, with one token for all, and with a token for each client. For people: `docs/performance.md` quotes the table that it
+//! tokens off, with one token for all, with a token for each client, and with users counted besides. For people: `docs/performance.md` quotes the table that it
 //! prints.
 //!
-//! `entitlement_costs [CLIENTS [ROUNDS]]`. The node has one I/O thread and the first core, the clients the others (`taskset`).
+//! `entitlement_costs [CLIENTS [ROUNDS [WORDS]]]`; with words only cases whose names have them. The node has one I/O thread and the first core, the clients the others (`taskset`).
 //! Each case in each round is a node of its own: 2,000 clients come first, so that what is touched for the first time is touched;
 //! then CLIENTS more, slowly, for the bytes; these leave, and as many come with tokens that the node has never seen, as fast as it
 //! goes; these leave and come back. Figures are the medians of all rounds.
@@ -32,10 +32,14 @@ const NODE: &str = "[node]\nio_threads = 1\n[http]\nhandshake_timeout = \"1s\"\n
 /// A case: its name, the issuer's algorithm, and whether each client has a token of its own.
 type Case = (&'static str, Option<&'static str>, bool);
 
-const CASES: [Case; 7] = [
+/// A case with this in its name has a limit for each user.
+const COUNTED: &str = "users counted";
+
+const CASES: [Case; 8] = [
     ("off", None, false),
     ("one token for all, ES256", Some("ES256"), false),
     ("a token each, HS256", Some("HS256"), true),
+    ("a token each, HS256, users counted", Some("HS256"), true),
     ("a token each, RS256", Some("RS256"), true),
     ("a token each, EdDSA", Some("EdDSA"), true),
     ("a token each, ES256", Some("ES256"), true),
@@ -50,14 +54,17 @@ fn main() {
     let mut number = |default: usize| {
         arguments.next().map_or(default, |word| {
             word.parse()
-                .expect("usage: entitlement_costs [CLIENTS [ROUNDS]]")
+                .expect("usage: entitlement_costs [CLIENTS [ROUNDS [WORDS]]]")
         })
     };
     let clients = number(CLIENTS as usize) as u64;
     let rounds = number(ROUNDS);
-    let mut all: Vec<Figures> = vec![Figures::new(); CASES.len()];
+    let words = arguments.next().unwrap_or_default();
+    let cases = CASES.iter().filter(|(name, ..)| name.contains(&words));
+    let cases: Vec<&Case> = cases.collect();
+    let mut all: Vec<Figures> = vec![Figures::new(); cases.len()];
     for round in 0..rounds {
-        for (case, figures) in CASES.iter().zip(&mut all) {
+        for (case, figures) in cases.iter().zip(&mut all) {
             measure(case, clients, figures);
             eprintln!("round {}, {}: {figures:?}", round + 1, case.0);
         }
@@ -66,7 +73,7 @@ fn main() {
         "| tokens | a connect at 2,500/s, µs | as fast as it goes, µs | connects per CPU second | come back, µs | connects per CPU second | bytes of a connection, PSS | of these, entitlements |\n\
          |---|---|---|---|---|---|---|---|"
     );
-    for ((name, ..), figures) in CASES.iter().zip(&all) {
+    for ((name, ..), figures) in cases.iter().zip(&all) {
         let of = |name: &str| median(&figures[name]);
         println!(
             "| {name} | {:.1} | {:.1} | {:.0} | {:.1} | {:.0} | {:.0} | {:.0} |",
@@ -87,7 +94,7 @@ fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-fn measure((_, algorithm, has_own): &Case, clients: u64, figures: &mut Figures) {
+fn measure((name, algorithm, has_own): &Case, clients: u64, figures: &mut Figures) {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = algorithm.map(|algorithm| Issuer::new(&place, algorithm, "2026-01"));
     let files = ["first", "slow", "fast"].map(|name| place.path(name));
@@ -106,7 +113,11 @@ fn measure((_, algorithm, has_own): &Case, clients: u64, figures: &mut Figures) 
         }
     }
     let entitlement = issuer.as_ref().map(|issuer| configuration("", &[issuer]));
-    place.configure(&format!("{NODE}{}", entitlement.unwrap_or_default()));
+    let limit = match name.contains(COUNTED) {
+        true => "[limits]\nconnections_per_user_max = 5\n",
+        false => "",
+    };
+    place.configure(&format!("{NODE}{limit}{}", entitlement.unwrap_or_default()));
     let process = place.launch_by(&["taskset", "-c", "0"]);
     let server = place.started(process);
     let token_file = |at: usize| issuer.as_ref().map(|_| &files[at]);
