@@ -1,0 +1,254 @@
+//! A node that runs, as the threads beside it share it: what operators see of it and may do with it.
+//!
+//! Place: between the node and the operators' port, the metrics and the reload. Invariant: the node may be gone at any time; who
+//! asks then is told so, and nothing waits for it.
+
+use super::wishes::Wish;
+use crate::admin::draining::Drain;
+use crate::admin::logs::Logging;
+use crate::admin::revocations::Revoking;
+use crate::admin::{self, About, Readiness};
+use crate::cli::ConfigurationArguments;
+use crate::configuration::{Configuration, assemble_logging};
+use crate::draining::Draining;
+use crate::entitled::Entitled;
+use crate::exit::Ending;
+use crate::logging::{Level, Levels, Log, Target};
+use crate::metrics::push::{self, Push, PushCounters};
+use crate::reload::Reloader;
+use crate::upgrade::Upgrader;
+use crate::{memory_ceiling, metrics};
+use anyhow::Context;
+use broker::settings::Settings;
+use node::Node;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::time::Duration;
+
+/// A running node, shared with the operators' port.
+pub struct Serving {
+    /// None when it has stopped.
+    pub node: Arc<RwLock<Option<Node>>>,
+    /// Connections that it can hold.
+    pub connections_max: u64,
+    /// How far its end is.
+    pub draining: Arc<Draining>,
+    /// Where clients connect without TLS.
+    pub addresses: Vec<SocketAddr>,
+    /// And where with it.
+    pub tls_addresses: Vec<SocketAddr>,
+    /// What clients with TLS are shown.
+    pub tls: Option<Arc<tls::Server>>,
+    /// What the start has found worth telling.
+    pub notices: Vec<(Target, Level, String)>,
+    /// Who judges tokens and API keys, if anybody.
+    pub entitled: Option<Entitled>,
+    /// What becomes of metrics that are pushed.
+    pub pushes: Arc<PushCounters>,
+    /// Origins of the operators' pages.
+    pub own_origins: Vec<String>,
+}
+
+impl Serving {
+    /// Holds the memory in use against its ceiling, from now on.
+    ///
+    /// # Errors
+    /// There is no thread to do it.
+    pub fn watch_memory(&self, configuration: &Configuration, log: Log) -> Result<(), Ending> {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = &*node {
+            let ceiling = configuration.number("limits.memory_bytes_max");
+            memory_ceiling::watch(ceiling, &node.pressure(), log.to(Target::Limits))
+                .context("no thread to watch memory")?;
+        }
+        Ok(())
+    }
+
+    fn revoking(&self) -> Option<Revoking> {
+        let entitled = self.entitled.as_ref()?;
+        Some(Revoking {
+            judge: Arc::clone(&entitled.judge),
+            data_dir: entitled.data_dir.clone(),
+            changed: self.keys_changed(),
+        })
+    }
+
+    /// To be called when keys or revocations have changed: whoever shows a credential is judged anew.
+    pub fn keys_changed(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let node = Arc::clone(&self.node);
+        Arc::new(move || {
+            if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
+                node.revocations_changed();
+            }
+        })
+    }
+
+    fn logging(&self, log: Log) -> Logging {
+        let node = Arc::clone(&self.node);
+        let change = move |levels: &Levels| {
+            log.set_levels(levels);
+            if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
+                let mut settings = Settings::clone(&node.settings());
+                settings.journal = assemble_logging::journal_of(settings.journal, levels);
+                // Its rules are those that are in force: none waits.
+                node.reload(settings);
+            }
+        };
+        Logging {
+            log,
+            change: Arc::new(change),
+        }
+    }
+
+    /// Reads the configuration again when somebody wants it, for this node.
+    pub fn reloader(
+        &self,
+        arguments: &ConfigurationArguments,
+        configuration: &Configuration,
+        log: Log,
+    ) -> Reloader {
+        Reloader {
+            arguments: arguments.clone(),
+            in_force: Mutex::new(configuration.clone()),
+            node: Arc::clone(&self.node),
+            tls: self.tls.clone(),
+            revoking: self.revoking(),
+            own_origins: self.own_origins.clone(),
+            log: log.to(Target::Configuration),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Takes the place of the node before, if there was one.
+    ///
+    /// # Errors
+    /// The other process is still the node, and says why.
+    pub fn take_over(&self) -> Result<(), Ending> {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = &*node {
+            let judge = self.entitled.as_ref().map(|entitled| &entitled.judge);
+            // The node before may have had none.
+            let know =
+                |bytes: &[u8]| bytes.is_empty() || judge.is_none_or(|judge| judge.take_over(bytes));
+            node.take_over(&know)
+                .context("the other process is still the node")?;
+        }
+        Ok(())
+    }
+
+    /// What the metrics are now, whoever asks.
+    fn gather(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> metrics::Gather {
+        let node_name = configuration.text("node.name").to_owned();
+        let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
+        let draining = Arc::clone(&self.draining);
+        let pushes = Arc::clone(&self.pushes);
+        let judge = self
+            .entitled
+            .as_ref()
+            .map(|entitled| Arc::clone(&entitled.judge));
+        Arc::new(move || {
+            let node = node.read().unwrap_or_else(PoisonError::into_inner);
+            let mut statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
+            statistics.is_draining |= draining.has_begun();
+            let judge = judge.as_ref().map(|judge| judge.statistics());
+            metrics::collect(&metrics::Sources {
+                node_name: &node_name,
+                statistics,
+                judge: judge.unwrap_or_default(),
+                reloads: reloader.counts(),
+                log: reloader.log.counts(),
+                pushes: pushes.counts(),
+            })
+        })
+    }
+
+    /// What operators do about the end.
+    fn drain(&self, reloader: &Arc<Reloader>, wishes: mpsc::Sender<Wish>) -> Drain {
+        let (begins, tells) = (Arc::clone(&self.draining), Arc::clone(&self.draining));
+        let (reloader, node) = (Arc::clone(reloader), Arc::clone(&self.node));
+        Drain {
+            begin: Arc::new(move |window_ms| {
+                let of_configuration = || reloader.number("node.drain_window").unwrap_or(0);
+                if begins.begin(window_ms.unwrap_or_else(of_configuration)) {
+                    // Nobody takes it any more when a signal has come first.
+                    let _ = wishes.send(Wish::Drain(window_ms));
+                }
+            }),
+            progress: Arc::new(move || tells.tell(&node)),
+        }
+    }
+
+    /// Pushes the metrics to where the configuration says, if it does.
+    ///
+    /// # Errors
+    /// There is no thread to do it.
+    pub fn push_metrics(
+        &self,
+        configuration: &Configuration,
+        reloader: &Arc<Reloader>,
+        log: Log,
+    ) -> Result<(), Ending> {
+        if configuration.given("metrics.push_to").is_none() {
+            return Ok(());
+        }
+        let number = |key| configuration.number(key).unwrap_or(u64::MAX);
+        let bytes_max = number("metrics.push_file_bytes_max");
+        let Some(target) = push::Target::parse(configuration.text("metrics.push_to"), bytes_max)
+        else {
+            return Ok(()); // the configuration was checked
+        };
+        let pushed = Push {
+            target,
+            interval: Duration::from_millis(number("metrics.push_interval")),
+            node_name: configuration.text("node.name").to_owned(),
+            gather: self.gather(configuration, reloader),
+            counters: Arc::clone(&self.pushes),
+            log: log.to(Target::Operators),
+        };
+        push::spawn(pushed).context("no thread to push metrics")?;
+        Ok(())
+    }
+
+    /// What the operators' port tells of this node, and does with it.
+    pub fn operated(
+        &self,
+        configuration: &Configuration,
+        (reloader, upgrader): (&Arc<Reloader>, &Arc<Upgrader>),
+        wishes: mpsc::Sender<Wish>,
+    ) -> admin::Operated {
+        let upgrader = Arc::clone(upgrader);
+        let gather = self.gather(configuration, reloader);
+        let drain = self.drain(reloader, wishes);
+        let limiting = Arc::clone(reloader);
+        let reloader = Arc::clone(reloader);
+        let draining = Arc::clone(&self.draining);
+        let asked = Arc::clone(&self.node);
+        let node_name = configuration.text("node.name").to_owned();
+        let log = reloader.log;
+        let revoking = self.revoking();
+        admin::Operated {
+            about: About {
+                node_name,
+                clients: self.addresses.clone(),
+                connections_max: self.connections_max,
+            },
+            readiness: Box::new(move || {
+                if draining.has_begun() {
+                    return Readiness::NotReady("draining");
+                }
+                match &*asked.read().unwrap_or_else(PoisonError::into_inner) {
+                    Some(node) => node.unready().map_or(Readiness::Ready, Readiness::NotReady),
+                    None => Readiness::NotReady("stopped"),
+                }
+            }),
+            metrics: Box::new(move || metrics::text(&gather())),
+            logging: self.logging(log),
+            revoking,
+            drain,
+            node: Arc::clone(&self.node),
+            limits: Arc::new(move || limiting.limits()),
+            reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
+            upgrade: Arc::new(move || upgrader.ask()),
+        }
+    }
+}

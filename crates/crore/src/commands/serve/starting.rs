@@ -1,0 +1,130 @@
+//! The start of the node that `serve` runs: from a checked configuration, and perhaps a node before, to one that accepts.
+//!
+//! Invariant: what fails here leaves nothing running.
+
+use super::http_url;
+use super::serving::Serving;
+use crate::configuration::fault::{Fault, Faults};
+use crate::configuration::{Configuration, assemble};
+use crate::entitled;
+use crate::exit::Ending;
+use crate::logging::{Level, Target};
+use crate::sockets::Sockets;
+use crate::upgrade::Inherited;
+use crate::{process, ticket_keys, tls_files};
+use broker::entitlement::Judge;
+use node::journal::JournalSender;
+use node::{NodeOptions, StartError};
+use std::net::SocketAddr;
+use std::sync::{Arc, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Starts the node. Pages of the operators' port may use it: its live page needs no configuration.
+///
+/// # Errors
+/// A fault in the configuration or its files, or what the system refuses.
+pub fn start(
+    configuration: &Configuration,
+    operators: &[SocketAddr],
+    (sockets, inherited): (&Sockets, &Inherited),
+    journal: JournalSender,
+) -> Result<Serving, Ending> {
+    let mut options = assemble::node_options(configuration, process::cores_count());
+    options.inherited = sockets.of_clients();
+    let own_origins = origins_of_pages(operators);
+    let origins = &mut options.settings.allowed_origins;
+    origins.extend_from_slice(&own_origins);
+    if options.settings.tickets.keys.is_empty() && options.data_dir.is_none() {
+        // Those that the node before has made for itself: its tickets go on.
+        options.settings.tickets.keys = inherited.ticket_keys();
+    }
+    let of_tickets = keys_of_tickets(configuration, &mut options);
+    let mut notices = about(Target::Tickets, of_tickets);
+    let (tls, notice) = tls_files::load(configuration)?;
+    notices.extend(about(Target::Tls, notice));
+    let server = tls.as_ref().map(|tls| Arc::clone(&tls.server));
+    options.tls = tls;
+    options.journal = Some(journal);
+    let entitled = entitled::prepare(configuration)?;
+    notices.extend(about(Target::Entitlement, entitled::notices(configuration)));
+    options.judge = entitled
+        .as_ref()
+        .map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
+    options.inheritance = inherited.take();
+    let node = node::start(options).map_err(|error| not_started(configuration, error))?;
+    let of_node = node.notices().iter().cloned();
+    notices.extend(of_node.map(|notice| (Target::Node, Level::Warn, notice)));
+    Ok(Serving {
+        addresses: node.addresses().to_vec(),
+        tls_addresses: node.tls_addresses().to_vec(),
+        tls: server,
+        notices,
+        entitled,
+        connections_max: node.connections_max(),
+        node: Arc::new(RwLock::new(Some(node))),
+        draining: Arc::default(),
+        pushes: Arc::default(),
+        own_origins,
+    })
+}
+
+fn about(
+    target: Target,
+    notices: impl IntoIterator<Item = (Level, String)>,
+) -> Vec<(Target, Level, String)> {
+    let notices = notices.into_iter();
+    notices
+        .map(|(level, notice)| (target, level, notice))
+        .collect()
+}
+
+/// By which a browser calls the operators' addresses.
+fn origins_of_pages(operators: &[SocketAddr]) -> Vec<String> {
+    let mut origins = Vec::new();
+    for address in operators {
+        origins.push(http_url(*address));
+        if address.ip().is_loopback() || address.ip().is_unspecified() {
+            let port = address.port();
+            let hosts = ["localhost", "127.0.0.1", "[::1]"];
+            origins.extend(hosts.map(|host| format!("http://{host}:{port}")));
+        }
+    }
+    origins
+}
+
+fn keys_of_tickets(
+    configuration: &Configuration,
+    options: &mut NodeOptions,
+) -> Vec<ticket_keys::Notice> {
+    let now_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis() as u64;
+    let key_age_max_ms = configuration.number("tickets.key_age_max").unwrap_or(0);
+    let data_dir = options.data_dir.as_deref();
+    ticket_keys::provide(
+        &mut options.settings.tickets,
+        data_dir,
+        key_age_max_ms,
+        now_ms,
+    )
+}
+
+/// A log that is not as the configuration says is the configuration's fault.
+fn not_started(configuration: &Configuration, error: StartError) -> Ending {
+    if let StartError::Log(name, reason) = &error
+        && reason.is_configuration()
+        && let Some(log) = configuration
+            .logs
+            .iter()
+            .find(|log| log.text("name") == Some(name))
+    {
+        return Ending::Configuration(Faults(vec![Fault {
+            origin: log.origin_of("partitions_count"),
+            key: "log.partitions_count".into(),
+            problem: reason.to_string(),
+            expected: "the number that the log was made with, or another name for a new log".into(),
+        }]));
+    }
+    Ending::Failed(anyhow::Error::new(error).context("the node cannot start"))
+}
