@@ -5,6 +5,7 @@
 //! here answers that question). Refusals are problems (RFC 9457).
 
 use super::no_store;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use entitlement::TokenJudge;
@@ -47,6 +48,20 @@ impl Authority {
             .insert(header::WWW_AUTHENTICATE, challenge);
         Err(Box::new(answer))
     }
+
+    /// The same of a request with a body: [`json_body`].
+    ///
+    /// # Errors
+    /// The answer otherwise.
+    pub async fn check_body(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        limit: (usize, &str),
+    ) -> Result<Bytes, Box<Response>> {
+        self.check(headers)?;
+        json_body(headers, body, limit).await
+    }
 }
 
 /// Whether a request says that its body is JSON.
@@ -66,6 +81,26 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
             "Content-Type: application/json is needed, also without a body",
         ))),
     }
+}
+
+/// The body of a request that is JSON, of at most so many bytes; `whose` says what needs no more.
+///
+/// # Errors
+/// The answer otherwise.
+pub async fn json_body(
+    headers: &HeaderMap,
+    body: Body,
+    (bytes_max, whose): (usize, &str),
+) -> Result<Bytes, Box<Response>> {
+    check_json(headers)?;
+    axum::body::to_bytes(body, bytes_max).await.map_err(|_| {
+        let detail = format!("the body has more bytes than {whose}");
+        Box::new(problem(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            &detail,
+        ))
+    })
 }
 
 /// An error's answer.

@@ -1,6 +1,6 @@
 //! `/api/v1/drain`: leads all clients away and ends the node; says how far that is.
 
-use super::authority::{Authority, check_json, problem};
+use super::authority::{Authority, problem};
 use super::no_store;
 use crate::configuration::value::parse_duration;
 use crate::draining::Progress;
@@ -54,13 +54,10 @@ async fn show(State(shared): State<Shared>, headers: HeaderMap) -> Response {
 }
 
 async fn begin(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
-    let allowed = shared.authority.check(&headers);
-    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
-        return *refused;
-    }
-    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
-        let detail = "the body has more bytes than a drain needs";
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail);
+    let limit = (BODY_BYTES_MAX, "a drain needs");
+    let bytes = match shared.authority.check_body(&headers, body, limit).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return *refused,
     };
     match window_ms(&bytes) {
         Ok(window_ms) => {

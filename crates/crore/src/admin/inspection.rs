@@ -4,7 +4,7 @@
 //! Invariants: all of it needs [`Authority`], as it shows who the clients are and what they say; shards are asked on threads
 //! that may wait, never on the port's own; an answer is a page, and says where the next one begins.
 
-use super::authority::{Authority, check_json, problem};
+use super::authority::{Authority, problem};
 use super::no_store;
 use super::shown;
 use axum::Router;
@@ -298,14 +298,11 @@ async fn history(
 
 async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: Body) -> Response {
     let done = async {
-        inspected.authority.check(&headers)?;
-        check_json(&headers)?;
-        let bytes = axum::body::to_bytes(body, BODY_BYTES_MAX)
-            .await
-            .map_err(|_| {
-                let detail = "the body has more bytes than any message";
-                refusal(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
-            })?;
+        let limit = (BODY_BYTES_MAX, "any message");
+        let bytes = inspected
+            .authority
+            .check_body(&headers, body, limit)
+            .await?;
         let (topic, publication) = publication_of(&bytes)?;
         let work = move |node: &Node| node.publish(&topic, publication);
         let appended = inspected.ask(work).await?;

@@ -3,8 +3,8 @@
 //! Invariants: whoever may not operate reads no line, for lines name clients; what an operator changes holds until the next
 //! reload of the configuration.
 
-use super::authority::{Authority, check_json, problem};
-use super::no_store;
+use super::authority::{Authority, problem};
+use super::{NUMBER_MAX, no_store};
 use crate::logging::{
     Format, Found, Level, Levels, Log, OFF, RECENT_LINES_MAX, TARGETS, Target, Wanted, parse_level,
 };
@@ -60,13 +60,10 @@ async fn levels(State(shared): State<Shared>, headers: HeaderMap) -> Response {
 }
 
 async fn set_levels(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
-    let allowed = shared.authority.check(&headers);
-    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
-        return *refused;
-    }
-    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
-        let detail = "the body has more bytes than levels need";
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail);
+    let limit = (BODY_BYTES_MAX, "levels need");
+    let bytes = match shared.authority.check_body(&headers, body, limit).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return *refused,
     };
     let log = shared.logging.log;
     let wanted = match wanted_levels(&bytes, log.levels()) {
@@ -125,9 +122,6 @@ fn wanted_levels(bytes: &[u8], mut levels: Levels) -> Result<Levels, String> {
     }
     Ok(levels)
 }
-
-/// The greatest number that JSON carries whole everywhere (RFC 8259, section 6).
-const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 fn wanted_lines(query: &str) -> Option<Wanted> {
     let mut wanted = Wanted {

@@ -34,6 +34,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
 
+/// The greatest number that JSON carries whole everywhere (RFC 8259, section 6). Nothing here is ever counted as far.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+
 /// What the port tells about. It asks at every request and keeps nothing.
 pub struct Operated {
     /// What does not change.

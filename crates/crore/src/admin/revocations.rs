@@ -1,7 +1,7 @@
 //! `/api/v1/revocations`: what was revoked, to look at, to add to, to take back.
 
-use super::answer;
-use super::authority::{Authority, check_json, now_s, problem};
+use super::authority::{Authority, now_s, problem};
+use super::{NUMBER_MAX, answer};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -20,8 +20,6 @@ use std::sync::Arc;
 
 /// Longest body, in bytes.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// Numbers up to here are exact in every JSON; there will never be so many revocations.
-const ID_MAX: u64 = (1 << 53) - 1;
 /// Revocations of one answer.
 const PAGE_LEN_MAX: usize = 1_000;
 
@@ -109,13 +107,10 @@ async fn list(
 }
 
 async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
-    let allowed = shared.authority.check(&headers);
-    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
-        return *refused;
-    }
-    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
-        let detail = "the body has more bytes than a revocation needs";
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail);
+    let limit = (BODY_BYTES_MAX, "a revocation needs");
+    let bytes = match shared.authority.check_body(&headers, body, limit).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return *refused,
     };
     let wanted = match wanted(&bytes, now_s()) {
         Ok(wanted) => wanted,
@@ -196,7 +191,7 @@ fn page_of(query: &str) -> Option<(u64, usize)> {
     let (mut after, mut len_max) = (0, PAGE_LEN_MAX);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=')? {
-            ("after", text) => after = text.parse().ok().filter(|id| *id <= ID_MAX)?,
+            ("after", text) => after = text.parse().ok().filter(|id| *id <= NUMBER_MAX)?,
             ("limit", text) => len_max = text.parse().ok()?,
             _ => return None,
         }

@@ -8,7 +8,7 @@
 //! is asked about anew at each request: what is revoked or expired ends its sessions. Sessions end after
 //! [`SESSION_MAX`], and there are at most [`SESSIONS_MAX`].
 
-use super::authority::{Authority, check_json, problem};
+use super::authority::{Authority, json_body, problem};
 use super::no_store;
 use axum::Router;
 use axum::body::Body;
@@ -78,12 +78,9 @@ async fn show(State(entrance): State<Entrance>, headers: HeaderMap) -> Response 
 }
 
 async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body) -> Response {
-    if let Err(refused) = check_json(&headers) {
-        return *refused;
-    }
-    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
-        let detail = "the body has more bytes than an API key";
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail);
+    let bytes = match json_body(&headers, body, (BODY_BYTES_MAX, "an API key")).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return *refused,
     };
     // What serde has to say of it might show the key.
     let Ok(Asked { api_key }) = serde_json::from_slice(&bytes) else {
