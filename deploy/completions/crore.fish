@@ -133,7 +133,7 @@ complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcom
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port' -r
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l lagging -d 'Only those that do not take what they are sent as fast as it comes'
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l json -d 'One JSON object for each connection'
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l json -d 'One JSON object a line'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l limit -d 'At most so many subscriptions' -r
@@ -159,7 +159,7 @@ complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_s
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l limit -d 'At most so many' -r
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port' -r
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
-complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l json -d 'One JSON object for each topic'
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l json -d 'One JSON object a line'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port' -r

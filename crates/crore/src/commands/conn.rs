@@ -1,14 +1,12 @@
 //! `crore conn list|show|kick`: the connections of a running node, through its operators' port.
 
+use super::listing::{Listing, PAGE_LEN_MAX, print_lines, print_objects};
 use super::operators::{Port, encoded};
 use super::table::{Side, cell, lines};
 use crate::exit::Ending;
 use anyhow::anyhow;
 use serde_json::Value;
 use std::io::Write;
-
-/// Entries that one request asks for, at most.
-const PAGE_LEN_MAX: u64 = 1_000;
 
 /// What to do.
 #[derive(Debug, clap::Args)]
@@ -41,14 +39,8 @@ struct ListArguments {
     /// Only those that do not take what they are sent as fast as it comes.
     #[arg(long)]
     lagging: bool,
-    /// At most so many.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    limit: u64,
-    /// One JSON object for each connection.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    operators: Port,
+    listing: Listing,
 }
 
 #[derive(Debug, clap::Args)]
@@ -104,17 +96,6 @@ fn list(arguments: &ListArguments) -> Result<(), Ending> {
     if arguments.lagging {
         query.push_str("&lagging=true");
     }
-    let path = "/api/v1/connections";
-    let found = all_pages(
-        &arguments.operators,
-        path,
-        &query,
-        "connections",
-        arguments.limit,
-    )?;
-    if arguments.json {
-        return print_objects(&found);
-    }
     let columns = [
         ("ID", Side::Left),
         ("PROTOCOL", Side::Left),
@@ -125,8 +106,8 @@ fn list(arguments: &ListArguments) -> Result<(), Ending> {
         ("WAITING", Side::Right),
         ("STATE", Side::Left),
     ];
-    let rows: Vec<Vec<String>> = found.iter().map(row_of).collect();
-    print_lines(&lines(&columns, &rows))
+    let source = ("/api/v1/connections", &*query, "connections");
+    arguments.listing.print(source, &columns, row_of)
 }
 
 fn row_of(found: &Value) -> Vec<String> {
@@ -215,42 +196,4 @@ fn kick(arguments: &KickArguments) -> Result<(), Ending> {
         0 => Ok(()),
         _ => Err(anyhow!("{failed} of {} were not ended", arguments.ids.len()).into()),
     }
-}
-
-/// Entries of a list, page after page, at most so many.
-pub(super) fn all_pages(
-    operators: &Port,
-    path: &str,
-    query: &str,
-    member: &str,
-    limit: u64,
-) -> Result<Vec<Value>, Ending> {
-    let mut found: Vec<Value> = Vec::new();
-    let mut after = String::new();
-    loop {
-        let len_max = (limit - found.len() as u64).min(PAGE_LEN_MAX);
-        let path = format!("{path}?limit={len_max}{query}{after}");
-        let mut page = operators.ask("GET", &path)?;
-        if let Some(some) = page[member].as_array_mut() {
-            found.append(some);
-        }
-        match page["next"].as_str() {
-            Some(next) if (found.len() as u64) < limit => after = format!("&after={next}"),
-            _ => return Ok(found),
-        }
-    }
-}
-
-/// One object a line.
-pub(super) fn print_objects(found: &[Value]) -> Result<(), Ending> {
-    print_lines(&found.iter().map(Value::to_string).collect::<Vec<_>>())
-}
-
-pub(super) fn print_lines(lines: &[String]) -> Result<(), Ending> {
-    let mut output = std::io::stdout().lock();
-    for line in lines {
-        writeln!(output, "{line}")?;
-    }
-    output.flush()?;
-    Ok(())
 }

@@ -10,6 +10,7 @@ pub mod drain;
 mod gaps;
 pub mod health;
 pub mod history;
+mod listing;
 pub mod log;
 mod man;
 mod messages;

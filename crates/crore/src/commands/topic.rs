@@ -1,8 +1,8 @@
 //! `crore topic list|show`: the topics of a running node, through its operators' port.
 
-use super::conn::{all_pages, print_lines, print_objects};
+use super::listing::{Listing, print_lines, print_objects};
 use super::operators::{Port, encoded};
-use super::table::{Side, cell, lines};
+use super::table::{Side, cell};
 use crate::exit::Ending;
 use serde_json::Value;
 
@@ -25,14 +25,8 @@ enum What {
 struct ListArguments {
     /// Only names that begin so, or that this filter covers (`prices/+`, `news/#`).
     search: Option<String>,
-    /// At most so many.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    limit: u64,
-    /// One JSON object for each topic.
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    operators: Port,
+    listing: Listing,
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,17 +57,6 @@ fn list(arguments: &ListArguments) -> Result<(), Ending> {
         Some(filter) if filter.contains(['+', '#']) => format!("&filter={}", encoded(filter)),
         Some(prefix) => format!("&prefix={}", encoded(prefix)),
     };
-    let path = "/api/v1/topics";
-    let found = all_pages(
-        &arguments.operators,
-        path,
-        &query,
-        "topics",
-        arguments.limit,
-    )?;
-    if arguments.json {
-        return print_objects(&found);
-    }
     let columns = [
         ("TOPIC", Side::Left),
         ("POSITION", Side::Left),
@@ -91,8 +74,8 @@ fn list(arguments: &ListArguments) -> Result<(), Ending> {
         ];
         members.iter().map(|name| cell(&found[*name])).collect()
     };
-    let rows: Vec<Vec<String>> = found.iter().map(row).collect();
-    print_lines(&lines(&columns, &rows))
+    let source = ("/api/v1/topics", &*query, "topics");
+    arguments.listing.print(source, &columns, row)
 }
 
 fn show(arguments: &ShowArguments) -> Result<(), Ending> {
