@@ -14,6 +14,7 @@ pub mod event_stream;
 pub mod key_set;
 pub mod memory_group;
 pub mod metrics;
+pub mod moved;
 pub mod native;
 pub mod network;
 pub mod process;

@@ -276,13 +276,14 @@ fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
     answer(raw)
 }
 
-/// Publishes until the pressure is so high.
-fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64) {
+/// Publishes until the pressure is so high; how high it is then.
+fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64) -> u64 {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let scrape = metrics.scrape();
-        if scrape.number("crore_memory_pressure") >= pressure {
-            return;
+        let now = scrape.number("crore_memory_pressure");
+        if now >= pressure {
+            return now;
         }
         let counted = scrape.number("crore_memory_used_bytes");
         let is_far = counted < (CEILING_MIB - 40) << 20;
@@ -330,7 +331,7 @@ fn the_memory_ceiling() {
     };
     assert_eq!(write("zero"), (200, 200));
 
-    fill(&mut publisher, &mut metrics, 1);
+    assert!(fill(&mut publisher, &mut metrics, 1) >= 1);
     assert_logged(
         &mut server.process,
         "recoveries wait, and history is refused",
@@ -338,7 +339,7 @@ fn the_memory_ceiling() {
     assert_eq!(write("one"), (200, 503));
     assert_eq!(ask(&mut Raw::connect(&server.clients), ""), 503);
 
-    fill(&mut publisher, &mut metrics, 2);
+    assert!(fill(&mut publisher, &mut metrics, 2) >= 2);
     assert_logged(
         &mut server.process,
         "new connections and subscriptions are refused",
@@ -354,7 +355,7 @@ fn the_memory_ceiling() {
     }]);
     assert_eq!(write("two"), (200, 503));
 
-    fill(&mut publisher, &mut metrics, 3);
+    assert!(fill(&mut publisher, &mut metrics, 3) >= 3);
     assert_logged(&mut server.process, "publications are refused");
     let (status, body) = publish_bytes(&mut publisher, 1);
     assert_eq!(status, 503);

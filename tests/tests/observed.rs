@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
+use end_to_end::metrics::Metrics;
 use end_to_end::native::{Item, Native};
 use end_to_end::raw::Raw;
 use end_to_end::server::Server;
@@ -217,12 +218,8 @@ fn the_access_log_follows_the_operator() {
         (line.contains("A client has disconnected.") && line.contains("code=1006")).then_some(())
     });
     put(r#"{"levels":{"access":"off"}}"#);
-    let metrics = curl(&[&server.operators_url("/metrics")]).expect(200);
-    assert!(
-        metrics
-            .body
-            .contains("crore_log_lines_total{target=\"access\"}")
-    );
+    let scrape = Metrics::of(&server.operators).scrape();
+    assert!(scrape.number("crore_log_lines_total{target=\"access\"}") > 0);
 }
 
 /// Lines in JSON, of what was refused only, and a bound on how many.

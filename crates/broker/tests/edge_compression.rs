@@ -91,8 +91,8 @@ fn one_frame_for_all() {
             b: message 2 4<3 66 bytes
             c: message 3 4<3 66 bytes
             d: message 4 4<3 66 bytes
-        count compressed incompressible
-            compressed 2 incompressible 1
+        count compressed incompressible plain-bytes packed-bytes
+            compressed 2 incompressible 1 plain-bytes 1010 packed-bytes 28
         ",
     );
 }

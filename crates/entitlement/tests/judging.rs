@@ -142,6 +142,7 @@ fn api_keys_permit_their_filters_and_nothing_else() {
     assert!(!permits(Action::Subscribe, "prices/eur"));
     assert!(!judge.may_operate(secret.as_bytes(), NOW_S));
     assert!(!judge.is_revoked(&entitlement));
+    assert_eq!(judge.statistics().api_keys, 1);
     // It is no token, and a token is no API key.
     assert!(judged(&judge, &secret).verdict.is_err());
     let token = hmac().token(None, &claims()).unwrap();

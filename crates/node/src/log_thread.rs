@@ -289,12 +289,12 @@ impl LogThread {
     }
 }
 
-/// Asks all log threads for their counters; those that do not answer in time are missing.
+/// Asks all log threads for their counters; how many did not answer in time, or have ended.
 pub(crate) fn statistics(
     logs: &[Option<Sender<ToLog>>],
     reports: &[Asked<LogStatistics>],
     timeout: Duration,
-) -> Vec<LogStatistics> {
+) -> (Vec<LogStatistics>, u16) {
     let deadline = Instant::now() + timeout;
     let asked: Vec<(&Asked<LogStatistics>, Receiver<LogStatistics>)> = logs
         .iter()
@@ -307,10 +307,12 @@ pub(crate) fn statistics(
             Some((reports, reports.ask(question)?))
         })
         .collect();
-    asked
+    let answers: Vec<LogStatistics> = asked
         .into_iter()
         .filter_map(|(reports, answer)| reports.wait(answer, deadline))
-        .collect()
+        .collect();
+    let silent = logs.iter().flatten().count() - answers.len();
+    (answers, silent as u16)
 }
 
 fn time_since(began: Instant) -> LogTime {
@@ -325,4 +327,31 @@ fn unix_ms() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     since_1970.as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of logs in memory nobody is asked.
+    #[test]
+    fn a_log_thread_that_hangs_is_silent() {
+        let (hanging, _questions) = channel();
+        let logs = [Some(hanging), None];
+        let reports = [Asked::default(), Asked::default()];
+        let (answered, silent) = statistics(&logs, &reports, Duration::ZERO);
+        assert_eq!((answered.len(), silent), (0, 1));
+
+        let (asked, questions) = channel();
+        let answers = std::thread::spawn(move || {
+            while let Ok(ToLog::Report(reply)) = questions.recv() {
+                reply.send(LogStatistics::default()).unwrap();
+            }
+        });
+        let logs = [Some(asked), None];
+        let (answered, silent) = statistics(&logs, &reports[1..], Duration::from_secs(60));
+        assert_eq!((answered.len(), silent), (1, 0));
+        drop(logs);
+        answers.join().unwrap();
+    }
 }

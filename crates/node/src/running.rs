@@ -500,9 +500,8 @@ impl Node {
         for counters in &self.tls_counters {
             total.tls += counters.statistics();
         }
-        let logs_count = self.logs.iter().flatten().count();
-        let logs = log_thread::statistics(&self.logs, &self.log_reports, REPORT_TIMEOUT);
-        total.silent_logs = (logs_count - logs.len()) as u16;
+        let (logs, silent) = log_thread::statistics(&self.logs, &self.log_reports, REPORT_TIMEOUT);
+        total.silent_logs = silent;
         for statistics in logs {
             total.log += statistics;
             total

@@ -561,7 +561,6 @@ impl World {
                 evicted_segments: home.evicted_segments,
                 forgotten: home.forgotten,
                 refused: home.refused.total(),
-                skipped: edge.skipped,
                 slow_closed: edge.slow_closed,
                 resumed: edge.tickets_resumed,
                 compressed: edge.compressed,

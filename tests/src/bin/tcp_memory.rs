@@ -15,6 +15,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use end_to_end::bench::Bench;
+use end_to_end::metrics::Metrics;
 use end_to_end::server::{Place, Server};
 
 const MACHINE: &str = "/proc/sys/net/ipv4/tcp_mem";
@@ -114,6 +115,8 @@ fn memory_runs_out() {
             .then(|| line.to_owned())
     });
     println!("{line}");
+    let scrape = Metrics::of(&server.operators).scrape();
+    assert!(scrape.number("crore_writes_without_memory_total") > 0);
     let sent = publisher.end_within(Duration::from_secs(60));
     assert_eq!(
         (sent.code, sent.number(&["refused"])),

@@ -64,8 +64,6 @@ pub struct EdgeStatistics {
     pub replayed: u64,
     /// Subscriptions that came with a position.
     pub recoveries: Recoveries,
-    /// Messages for filters that were left out, with an announcement.
-    pub skipped: u64,
     /// Times that a subscription fell behind what the ring keeps.
     pub lagging: u64,
     /// Times that a subscription was brought to its newest message, past others.
@@ -132,7 +130,7 @@ stdx::hand!(struct EdgeStatistics {
     accepted, closed, connections, native_sessions, event_streams, echo_sessions, long_polls, ends, handshakes, errors,
     subscriptions, subscriptions_refused, filters, entitlements, questions, credentials_refused, forbidden, renewals,
     tokens_expired, revoked, http_requests, http_errors, protocol_errors, publishes, delivered, replayed, recoveries,
-    skipped, lagging, conflated, dropped, disconnected, sent_away, tickets_issued, tickets_resumed, tickets_refused,
+    lagging, conflated, dropped, disconnected, sent_away, tickets_issued, tickets_resumed, tickets_refused,
     pages, gaps, slow_closed, slow_closed_for_all, disconnected_by_operators, handshake_timeouts, ping_timeouts,
     unacknowledged, pings, read_bytes, written_bytes, pinned_bytes, kept_bytes, input_closed, compressed,
     compressed_plain_bytes, compressed_bytes, incompressible, inflated, inflate_too_large, own_publications_lost, turned_away,
@@ -216,7 +214,6 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.delivered += other.delivered;
         self.replayed += other.replayed;
         self.recoveries += other.recoveries;
-        self.skipped += other.skipped;
         self.lagging += other.lagging;
         self.conflated += other.conflated;
         self.dropped += other.dropped;

@@ -78,11 +78,6 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
         edge.subscriptions_refused,
     );
     families.counter(
-        "crore_messages_skipped_total",
-        "Messages for filters that were left out, with an announcement.",
-        edge.skipped,
-    );
-    families.counter(
         "crore_subscriptions_lagged_total",
         "Times that a subscription fell behind the recent frames and went on from the log.",
         edge.lagging,

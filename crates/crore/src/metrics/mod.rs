@@ -10,6 +10,8 @@ mod door;
 mod entitlement;
 mod exposition;
 mod families;
+#[cfg(test)]
+mod hanging;
 mod latency;
 mod limits;
 mod line_protocol;

@@ -48,8 +48,6 @@ pub struct Reached {
     pub forgotten: u64,
     /// Refusals of homes.
     pub refused: u64,
-    /// Messages for filters left out.
-    pub skipped: u64,
     /// Connections closed for being slow.
     pub slow_closed: u64,
     /// Nodes that were killed.
@@ -113,7 +111,6 @@ impl std::ops::AddAssign for Reached {
         self.evicted_segments += other.evicted_segments;
         self.forgotten += other.forgotten;
         self.refused += other.refused;
-        self.skipped += other.skipped;
         self.slow_closed += other.slow_closed;
         self.crashes += other.crashes;
         self.drains += other.drains;
