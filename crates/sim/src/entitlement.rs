@@ -1,7 +1,8 @@
 //! Tokens of simulated clients, and the judge that all nodes of a world ask.
 //!
-//! A token is what it says, unsigned: `client-7.3.12.1700000005` is of a subject, with rights as bits, a number by which it is
-//! revoked, and the second at which it expires (0: never). Signatures are not this simulator's matter.
+//! A token is what it says, unsigned: `client-7.3.12.1700000005.2` is of a client, with rights as bits, a number by which it is
+//! revoked, the second at which it expires (0: never), and how many connections its user may have (0: any number). Several clients
+//! are one user. Signatures are not this simulator's matter.
 
 use crate::mutation::Mutation;
 use broker::entitlement::{
@@ -18,6 +19,8 @@ use wire::native::ErrorCode;
 const RIGHTS: [&str; 3] = ["a/#", "b/#", "+"];
 /// All of them.
 pub const RIGHTS_ALL: u8 = 0b111;
+/// Clients are so many users.
+const USERS: usize = 2;
 
 /// Whether rights cover a topic.
 pub fn covers(rights: u8, topic: &str) -> bool {
@@ -50,6 +53,8 @@ pub struct Token {
     pub number: u64,
     /// Seconds since 1970; 0: never.
     pub expires_s: u32,
+    /// Connections that its user may have; 0: any number.
+    pub connections_max: u32,
 }
 
 impl Token {
@@ -60,8 +65,9 @@ impl Token {
             rights,
             number,
             expires_s,
+            connections_max,
         } = self;
-        format!("client-{client}.{rights}.{number}.{expires_s}")
+        format!("client-{client}.{rights}.{number}.{expires_s}.{connections_max}")
     }
 
     /// Whether its time is over.
@@ -76,6 +82,7 @@ impl Token {
             rights: words.next()?.parse().ok()?,
             number: words.next()?.parse().ok()?,
             expires_s: words.next()?.parse().ok()?,
+            connections_max: words.next()?.parse().ok()?,
         };
         words.next().is_none().then_some(token)
     }
@@ -142,13 +149,16 @@ impl SimJudge {
         }
         Entitlement {
             digest,
-            subject: format!("client-{}", token.client).into(),
+            subject: format!("user-{}", token.client % USERS).into(),
             token_id: token.number,
             issued_s: 0,
             expires_s,
             terms: Arc::new(Terms {
                 permissions: permissions(rights),
-                limits: EntitlementLimits::default(),
+                limits: EntitlementLimits {
+                    connections_max: Some(token.connections_max).filter(|max| *max > 0),
+                    ..EntitlementLimits::default()
+                },
             }),
         }
     }

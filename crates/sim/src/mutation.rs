@@ -5,6 +5,7 @@
 use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
 use broker::mail::{Letter, Request, Start};
 use node::mailbox::Post;
+use node::users::Users;
 use stdx::chunk::Slice;
 use stdx::prng::Prng;
 
@@ -77,11 +78,15 @@ pub enum Mutation {
     WideToken,
     /// A home tells other names of topics than they have.
     OtherNames,
+    /// A connection that leaves its user takes another one's place with it.
+    LeaveTwice,
+    /// A connection that has left its user still counts.
+    StayCounted,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 33] = [
+    pub const ALL: [Mutation; 35] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -115,6 +120,8 @@ impl Mutation {
         Mutation::TokenForEver,
         Mutation::WideToken,
         Mutation::OtherNames,
+        Mutation::LeaveTwice,
+        Mutation::StayCounted,
     ];
 
     /// Whether it takes clients with tokens.
@@ -125,6 +132,8 @@ impl Mutation {
                 | Mutation::TokenForEver
                 | Mutation::WideToken
                 | Mutation::OtherNames
+                | Mutation::LeaveTwice
+                | Mutation::StayCounted
         )
     }
 
@@ -228,6 +237,19 @@ impl Saboteur {
                 requests: self.requests(requests),
             },
             other => other,
+        }
+    }
+
+    /// A connection of a user has gone, and the table of all users has been told; so many others are there.
+    pub(crate) fn on_user_gone(&mut self, users: &Users, subject: &str, others: usize) {
+        let mutation = self.mutation;
+        match mutation {
+            // With fewer others the user would be missing in the table, which is seen at once.
+            Some(Mutation::LeaveTwice) if others > 1 && self.strikes() => users.leave(subject),
+            Some(Mutation::StayCounted) if self.strikes() => {
+                users.enter(subject, None);
+            }
+            _ => {}
         }
     }
 

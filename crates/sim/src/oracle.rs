@@ -155,6 +155,8 @@ pub struct Oracle {
     pub duplicates_over_http: u64,
     /// Event streams over filters that came back with an id.
     pub streams_resumed: u64,
+    /// Refusals because a user had as many connections as its token says.
+    pub crowds: u64,
     /// Bits of a disk were flipped: acknowledged records may be gone, if that is said.
     pub is_flipped: bool,
 }

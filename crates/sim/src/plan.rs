@@ -245,9 +245,22 @@ impl Plan {
                     presence: Vec::new(),
                 },
                 notice_before_s: 2,
-                users_are_counted: true,
+                // Elsewhere only those count whose tokens say how many there may be: from a renewal on, too.
+                users_are_counted: self.seed.is_multiple_of(2),
             });
         }
+    }
+
+    /// Clients with tokens.
+    pub fn entitled_count(&self) -> usize {
+        let entitled = self.beside.iter().filter(|kind| **kind == Beside::Entitled);
+        entitled.count()
+    }
+
+    /// Whether all clients with tokens count for their users, and not only those whose tokens have a limit.
+    pub fn users_are_counted(&self) -> bool {
+        let entitlement = self.settings.entitlement.as_ref();
+        entitlement.is_some_and(|entitlement| entitlement.users_are_counted)
     }
 
     /// A node begins: logs on disk say their epochs, those in memory have a new one if `again`.
@@ -473,9 +486,11 @@ fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> 
         Some(Mutation::DropKeys) => &[Beside::Keys],
         _ => return Vec::new(),
     };
-    let count = match big {
-        true => random.between(50, 150),
-        false => random.between(1, 3),
+    let count = match mutation {
+        // It shows where a user has several.
+        Some(Mutation::LeaveTwice) => 8,
+        _ if big => random.between(50, 150),
+        _ => random.between(1, 3),
     };
     let kind = |_| kinds[random.below(kinds.len() as u64) as usize];
     (0..count).map(kind).collect()

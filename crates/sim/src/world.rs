@@ -5,6 +5,7 @@ mod life;
 mod outcome;
 mod reload;
 mod upgrade;
+mod users;
 
 pub use outcome::{Options, Outcome, Reached};
 
@@ -67,6 +68,10 @@ struct World {
     memories: Vec<SimMemory>,
     /// Of the present node.
     users: Arc<Users>,
+    /// What its edges say of them.
+    counted: users::CountedUsers,
+    /// Of what shards share.
+    saboteur: Saboteur,
     /// When shards are handed over, where they are.
     upgrades: Option<Prng>,
     clients: Vec<Box<dyn Client>>,
@@ -167,6 +172,8 @@ impl World {
             reactors: Vec::new(),
             memories: Vec::new(),
             users: Arc::default(),
+            counted: Vec::new(),
+            saboteur: Saboteur::new(options.mutation, seed),
             upgrades: options.upgrades.then(|| Prng::new(seed ^ 0x7570_6772)),
             clients,
             timers: BTreeSet::new(),
@@ -280,6 +287,7 @@ impl World {
                 }
             }
         }
+        self.check_nobody_counts();
         let links = self.network.borrow().links_count();
         if links > 0 {
             self.oracle.fail(
@@ -456,6 +464,7 @@ impl World {
             self.oracle.fail(None, format!("edge {shard}: {error}"));
         }
         self.hand_over(shard);
+        self.check_users(shard);
         if has_mail || was_due {
             self.network.borrow_mut().keep_busy(shard);
         }
@@ -544,6 +553,7 @@ impl World {
                     .fail(None, format!("edge {shard} still pins {pinned} bytes"));
             }
         }
+        self.check_everybody_counts();
     }
 
     fn collect_statistics(&mut self) {
@@ -573,6 +583,7 @@ impl World {
 
     fn outcome(mut self) -> Outcome {
         self.collect_statistics();
+        self.reached.crowds = self.oracle.crowds;
         self.reached.duplicates = self.oracle.duplicates;
         self.reached.duplicates_over_http = self.oracle.duplicates_over_http;
         self.reached.streams_resumed = self.oracle.streams_resumed;
@@ -613,7 +624,8 @@ impl World {
             strikes: network.saboteur.strikes
                 + mesh.saboteur.strikes
                 + self.disks.borrow().strikes()
-                + self.judge.strikes(),
+                + self.judge.strikes()
+                + self.saboteur.strikes,
             reached: self.reached,
         }
     }

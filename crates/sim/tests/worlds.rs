@@ -1,5 +1,6 @@
 //! The gate's share of the simulation: worlds without a failure, the same seed the same run, planted bugs found.
 
+use sim::world::Reached;
 use sim::{Mutation, Options, Outcome, Scale, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,9 +22,13 @@ fn check(outcome: &Outcome) {
 
 #[test]
 fn small_worlds() {
+    let mut reached = Reached::default();
     for seed in 1..=SEEDS {
-        check(&run(seed, Options::default()));
+        let outcome = run(seed, Options::default());
+        check(&outcome);
+        reached += outcome.reached;
     }
+    assert!(reached.crowds > 0, "{reached:?}");
 }
 
 #[test]

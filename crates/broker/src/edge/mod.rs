@@ -46,7 +46,7 @@ pub use inspect::PeerOf;
 pub use outbox::Written;
 pub use pressure::Pressure;
 pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
-pub use users::UserChange;
+pub use users::{CountedUser, UserChange};
 
 pub(crate) use ends::End;
 pub(crate) use fanout::{Delivery, append_attributes, retained};

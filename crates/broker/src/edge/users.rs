@@ -35,6 +35,17 @@ pub enum UserChange {
     },
 }
 
+/// A connection that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountedUser<'a> {
+    /// Which.
+    pub connection: Key,
+    /// Its user.
+    pub subject: &'a str,
+    /// What its own token allows the user at this node.
+    pub connections_max: Option<u32>,
+}
+
 impl Edge {
     /// Whether a connection may be entitled so at once. Otherwise it has to be let in first: [`Edge::ask_for_user`].
     pub(crate) fn may_entitle(&self, index: u32, at: u32) -> bool {
@@ -80,13 +91,17 @@ impl Edge {
         self.settle_user(connection.index, Ok(()));
     }
 
-    /// The users of all connections that count, each as often as it has some: what a shell that has just been given this edge
-    /// counts again.
-    pub fn counted_users(&self) -> impl Iterator<Item = &str> {
+    /// All connections that count: what a shell that has just been given this edge counts again.
+    pub fn counted_users(&self) -> impl Iterator<Item = CountedUser<'_>> {
         let counted = |index: &u32| self.slots[*index].is(flag::COUNTED);
         let user = |index: u32| {
             let at = self.entry_of_user(index)?;
-            Some(self.judging.entitlements.subject(at))
+            let entitlements = &self.judging.entitlements;
+            Some(CountedUser {
+                connection: self.slots.key(index),
+                subject: entitlements.subject(at),
+                connections_max: entitlements.terms(at).limits.connections_max,
+            })
         };
         let places = 0..self.slots.places();
         places.filter(counted).filter_map(user)

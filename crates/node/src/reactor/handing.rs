@@ -92,7 +92,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         };
         reactor.take_rest(input).ok_or(malformed)?;
         let Reactor { edge, users, .. } = &reactor;
-        edge.counted_users().for_each(|user| users.count(user));
+        edge.counted_users()
+            .for_each(|user| users.count(user.subject));
         Ok(reactor)
     }
 

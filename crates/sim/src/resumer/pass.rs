@@ -20,6 +20,8 @@ pub(super) struct Pass {
     /// Those that do not hold any more since the last answer: answers to requests are handed over behind events.
     over: Vec<Token>,
     is_revoked: bool,
+    /// The newest was refused because its user has as many connections as it says.
+    is_crowded: bool,
     numbers: u64,
 }
 
@@ -32,10 +34,12 @@ impl Pass {
                 rights: RIGHTS_ALL,
                 number: 0,
                 expires_s: 0,
+                connections_max: 0,
             },
             former: Vec::new(),
             over: Vec::new(),
             is_revoked: false,
+            is_crowded: false,
             numbers: 0,
         };
         pass.draw(random, now_s, true);
@@ -46,7 +50,7 @@ impl Pass {
         self.token.text()
     }
 
-    /// Another token; one that expires only if it may.
+    /// Another token; one that expires, or is not for everybody of its user, only if it may.
     fn draw(&mut self, random: &mut Prng, now_s: u32, may_expire: bool) {
         self.numbers += 1;
         self.token.number = (self.token.client as u64) << 32 | self.numbers;
@@ -55,7 +59,11 @@ impl Pass {
             true => now_s + random.between(1, 6) as u32,
             false => 0,
         };
-        self.is_revoked = false;
+        self.token.connections_max = match may_expire && random.chance(0.5) {
+            true => random.between(1, 2) as u32,
+            false => 0,
+        };
+        (self.is_revoked, self.is_crowded) = (false, false);
     }
 
     /// Whether some token that may hold covers the topic.
@@ -130,7 +138,7 @@ impl Resumer {
             return;
         };
         pass.forget_former();
-        if pass.is_revoked || pass.has_expired(now_s) {
+        if pass.is_revoked || pass.is_crowded || pass.has_expired(now_s) {
             let may_expire = context.phase == Phase::Active;
             pass.draw(&mut self.peer.random, now_s, may_expire);
             self.session.renew(pass.text());
@@ -204,6 +212,9 @@ impl Resumer {
         let Reason::Closed { code, .. } = reason else {
             return false;
         };
+        if *code == CloseCode::TooManyConnections.number() {
+            return self.is_crowd_explained(context);
+        }
         let codes = [CloseCode::TokenExpired, CloseCode::Revoked];
         if !codes.iter().any(|other| other.number() == *code) {
             return false;
@@ -212,6 +223,22 @@ impl Resumer {
             let text = format!("closed with {code}, and the token holds");
             context.oracle.fail(self.peer.id, text);
         }
+        true
+    }
+
+    /// The newest token was refused because its user has too many connections: it has to say how many there may be.
+    fn is_crowd_explained(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(pass) = self
+            .pass
+            .as_mut()
+            .filter(|pass| pass.token.connections_max > 0)
+        else {
+            let text = "too many connections, and nothing says how many there may be";
+            context.oracle.fail(self.peer.id, text.into());
+            return false;
+        };
+        pass.is_crowded = true;
+        context.oracle.crowds += 1;
         true
     }
 
@@ -239,11 +266,21 @@ impl Resumer {
                 }
                 self.renew(context, false);
             }
+            // The same, and the other clients of its user are there.
+            Event::TokenRefused(error)
+                if error.code == u32::from(ErrorCode::TooManyConnections.number())
+                    && self.is_crowd_explained(context) =>
+            {
+                self.renew(context, false);
+            }
             Event::TokenRefused(error) => {
                 let text = format!("a renewal is refused: {error}");
                 context.oracle.fail(self.peer.id, text);
             }
             Event::Error(error) if self.is_end_explained(context, error.code) => {}
+            // The close that follows is judged.
+            Event::Error(error)
+                if error.code == u32::from(ErrorCode::TooManyConnections.number()) => {}
             other => return Some(other),
         }
         None

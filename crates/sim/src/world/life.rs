@@ -35,6 +35,7 @@ impl World {
         let homes = usize::from(settings.homes_count);
         let seed = self.plan.seed;
         self.users = Arc::default();
+        self.counted = vec![BTreeMap::new(); usize::from(settings.edges_count)];
         self.turns_before = self.turns;
         self.revocations.clear();
         self.memories.clear();

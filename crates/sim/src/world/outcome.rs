@@ -58,6 +58,8 @@ pub struct Reached {
     pub reloads: u64,
     /// Shards that were handed over.
     pub hand_overs: u64,
+    /// Connections and renewals refused because their user had as many connections as may be.
+    pub crowds: u64,
     /// Sessions that came back with a ticket.
     pub resumed: u64,
     /// Messages that nodes compressed.
@@ -116,6 +118,7 @@ impl std::ops::AddAssign for Reached {
         self.drains += other.drains;
         self.reloads += other.reloads;
         self.hand_overs += other.hand_overs;
+        self.crowds += other.crowds;
         self.resumed += other.resumed;
         self.compressed += other.compressed;
         self.inflated += other.inflated;
