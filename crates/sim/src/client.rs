@@ -19,6 +19,8 @@ pub enum Phase {
     Visiting,
     /// The last one goes.
     Over,
+    /// The witness goes too, where there is one.
+    Gone,
 }
 
 /// What a client sees of the world in one step.

@@ -417,7 +417,7 @@ impl Client for HttpClient {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
         if matches!(
             context.phase,
-            Phase::Leaving | Phase::Visiting | Phase::Over
+            Phase::Leaving | Phase::Visiting | Phase::Over | Phase::Gone
         ) {
             self.peer.leave(context, false);
             return None;

@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod plan;
 mod reloads;
 pub mod resumer;
+pub mod witness;
 pub mod world;
 
 pub use mutation::Mutation;

@@ -51,11 +51,14 @@ impl Mesh {
 
     /// The node tells all its shards.
     pub fn tell_all(&mut self, control: impl Fn() -> Control) {
-        for to in 0..self.shards {
-            let queue = &mut self.queues[to * self.shards + to];
-            let after = queue.back().map_or(0, |(due, _)| *due);
-            queue.push_back((self.now_ms.max(after), Post::Control(control())));
-        }
+        (0..self.shards).for_each(|to| self.tell(to, control()));
+    }
+
+    /// The node tells one of its shards.
+    pub fn tell(&mut self, to: usize, control: Control) {
+        let queue = &mut self.queues[to * self.shards + to];
+        let after = queue.back().map_or(0, |(due, _)| *due);
+        queue.push_back((self.now_ms.max(after), Post::Control(control)));
     }
 
     fn send(&mut self, from: usize, to: usize, post: Post) {

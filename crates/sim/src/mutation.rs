@@ -4,6 +4,7 @@
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
 use broker::mail::{Letter, Request, Start};
+use broker::sys;
 use node::mailbox::Post;
 use node::users::Users;
 use stdx::chunk::Slice;
@@ -82,11 +83,15 @@ pub enum Mutation {
     LeaveTwice,
     /// A connection that has left its user still counts.
     StayCounted,
+    /// Nothing tells that a session has begun.
+    LoseSession,
+    /// Nothing tells that a topic has been vacated.
+    LoseOccupancy,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 35] = [
+    pub const ALL: [Mutation; 37] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -122,6 +127,8 @@ impl Mutation {
         Mutation::OtherNames,
         Mutation::LeaveTwice,
         Mutation::StayCounted,
+        Mutation::LoseSession,
+        Mutation::LoseOccupancy,
     ];
 
     /// Whether it takes clients with tokens.
@@ -135,6 +142,11 @@ impl Mutation {
                 | Mutation::LeaveTwice
                 | Mutation::StayCounted
         )
+    }
+
+    /// Whether it takes somebody who listens to what the node tells of itself.
+    pub fn needs_events(self) -> bool {
+        matches!(self, Mutation::LoseSession | Mutation::LoseOccupancy)
     }
 
     /// Whether it takes a log on disk.
@@ -381,6 +393,21 @@ impl Saboteur {
                     && self.strikes()
                 {
                     publication.idempotency_key = Slice::empty();
+                }
+            }
+        }
+        let lost = match self.mutation {
+            Some(Mutation::LoseSession) => Some(sys::CLIENTS_CONNECTED),
+            Some(Mutation::LoseOccupancy) => Some(sys::TOPICS_VACATED),
+            _ => None,
+        };
+        if let Some(lost) = lost {
+            for request in &mut requests {
+                if let Request::Publish { publication, .. } = request
+                    && *publication.topic == *lost.as_bytes()
+                    && self.strikes()
+                {
+                    publication.topic = Slice::copy_of(b"elsewhere");
                 }
             }
         }

@@ -295,18 +295,14 @@ impl NativeClient {
 
 impl Client for NativeClient {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
-        let stays = self.is_auditor && context.phase != Phase::Over;
+        let is_over = matches!(context.phase, Phase::Over | Phase::Gone);
+        let stays = self.is_auditor && !is_over;
         if context.phase == Phase::Visiting && stays && !self.has_visited {
             // Interest by filter is given up when a topic is next compared with the filters that are left.
             self.has_visited = true;
             self.todo = (0..context.plan.topics.len()).map(Todo::Marker).collect();
         }
-        if !stays
-            && matches!(
-                context.phase,
-                Phase::Leaving | Phase::Visiting | Phase::Over
-            )
-        {
+        if !stays && (is_over || matches!(context.phase, Phase::Leaving | Phase::Visiting)) {
             if self.peer.is_connected() {
                 let with_reset = self.peer.random.chance(0.3);
                 self.peer.leave(context, with_reset);

@@ -4,10 +4,12 @@
 //! history, and must all agree, over restarts too. While the world runs, claims are judged at once where one claim
 //! contradicts another; at its end each subscriber's run is compared with the whole list of its topic (`judge`).
 
+mod events;
 mod judge;
 mod lives;
 mod run;
 
+pub use events::Events;
 pub use lives::Lives;
 pub use run::{Hole, Run, SKIPPED, check_skip};
 
@@ -123,6 +125,8 @@ pub struct Failure {
 pub struct Oracle {
     /// Everything that was sent.
     pub publications: Vec<Publication>,
+    /// What nodes tell of themselves.
+    pub events: Events,
     /// Epochs.
     pub lives: Lives,
     /// By (partition, life, offset).

@@ -88,6 +88,8 @@ pub struct Plan {
     pub client: ClientFaults,
     /// Rules have lag policies, and clients wish for some.
     pub has_policies: bool,
+    /// The node tells of itself on `$sys/...`, and somebody listens. Then it never dies.
+    pub has_events: bool,
     /// Of disks.
     pub disk: DiskFaults,
     /// Chance that an action of a native client asks for a resume ticket.
@@ -100,15 +102,18 @@ impl Plan {
     /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses mailboxes.
     pub fn draw(seed: u64, scale: Scale, mutation: Option<Mutation>) -> Plan {
         let crossing = mutation.is_some();
+        let is_about_occupancy = mutation == Some(Mutation::LoseOccupancy);
         let mut random = Prng::new(seed);
         let mut edges = random.between(1, 4) as u16;
         let mut homes = random.between(1, u64::from(edges)) as u16;
         if crossing {
             edges = random.between(2, 4) as u16;
-            homes = 1;
+            // The home tells its own thread who listens.
+            homes = if is_about_occupancy { 2 } else { 1 };
         }
         let big = scale == Scale::Big;
-        let lossless = random.chance(0.5);
+        let has_events = draws_events(seed, mutation);
+        let lossless = random.chance(0.5) || has_events;
         let topics_count = if big { 400 } else { random.between(1, 10) };
         let topics = (0..topics_count)
             .map(|number| match number % 3 {
@@ -122,8 +127,12 @@ impl Plan {
             Some(_) => Kind::Memory,
             None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
         };
+        let kind = if has_events { Kind::Memory } else { kind };
         let mut settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
         settings.compression = draw_compression(seed);
+        if has_events {
+            tell_events(&mut settings, seed, mutation);
+        }
         // Drawn apart, so that worlds without policies stay what they were.
         let mut policies = Prng::new(seed ^ 0x01a6);
         let is_about_policies = mutation == Some(Mutation::SkipLess);
@@ -138,6 +147,7 @@ impl Plan {
         }
         // Only with logs in memory: a start with logs on disk judges ages by the wall clock.
         let clock_leaps = lossless
+            && !has_events
             && kind == Kind::Memory
             && mutation.is_none()
             && Prng::new(seed ^ 0x1ea9).chance(0.3);
@@ -194,6 +204,7 @@ impl Plan {
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
             has_policies,
+            has_events,
             disk: DiskFaults::draw(&mut random),
             tickets: 0.0,
             crashes: Crash::draw(
@@ -203,6 +214,9 @@ impl Plan {
             ),
         };
         plan.draw_returns(mutation);
+        if has_events {
+            (plan.crashes, plan.reloads) = (Vec::new(), Vec::new());
+        }
         plan.entitle();
         if mutation.is_none() && kind != Kind::Memory {
             plan.disk.hang(seed);
@@ -239,7 +253,7 @@ impl Plan {
         {
             settings.entitlement = Some(EntitlementSettings {
                 anonymous: Permissions {
-                    subscribe: vec!["#".into()],
+                    subscribe: vec!["#".into(), broker::sys::FILTER.into()],
                     publish: vec!["#".into()],
                     history: vec!["#".into()],
                     presence: Vec::new(),
@@ -249,6 +263,16 @@ impl Plan {
                 users_are_counted: self.seed.is_multiple_of(2),
             });
         }
+    }
+
+    /// Whether a second has room for few events only.
+    pub fn events_are_few(&self) -> bool {
+        self.settings.sys.events_rate_max < EVENTS_MANY
+    }
+
+    /// Whether two topics are in one partition, so that the order of what is told on both can be seen.
+    pub fn is_one_partition(&self, one: &str, other: &str) -> bool {
+        self.settings.locate(one).1 == self.settings.locate(other).1
     }
 
     /// Clients with tokens.
@@ -365,6 +389,31 @@ impl Plan {
 
 /// Far longer than a world lasts.
 const HOUR_MS: u64 = 3_600_000;
+
+/// More events in a second than any world has.
+const EVENTS_MANY: u32 = 1 << 20;
+
+/// In one of six worlds; the others are what they were before somebody listened.
+fn draws_events(seed: u64, mutation: Option<Mutation>) -> bool {
+    match mutation {
+        Some(mutation) => mutation.needs_events(),
+        None => Prng::new(seed ^ 0x0e_5e17).chance(1.0 / 6.0),
+    }
+}
+
+/// The node tells of itself. Where few events have room there is always room for their counts.
+fn tell_events(settings: &mut Settings, seed: u64, mutation: Option<Mutation>) {
+    let is_narrow = mutation.is_none() && Prng::new(seed ^ 0x0a_77e5).chance(0.4);
+    settings.sys = SysSettings {
+        clients: true,
+        topics: true,
+        events_rate_max: if is_narrow { 2 } else { EVENTS_MANY },
+        is_open: true,
+    };
+    if is_narrow || mutation.is_some() {
+        settings.limits.requests_inflight_max = Limits::default().requests_inflight_max;
+    }
+}
 
 /// Which logs a world has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -253,6 +253,9 @@ impl Resumer {
                     }
                 }
             }
+            Event::Connected { connection, .. } => {
+                context.oracle.events.welcomed(id, connection);
+            }
             Event::CaughtUp {
                 subscription,
                 position,
@@ -366,7 +369,7 @@ impl Client for Resumer {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
         if matches!(
             context.phase,
-            Phase::Leaving | Phase::Visiting | Phase::Over
+            Phase::Leaving | Phase::Visiting | Phase::Over | Phase::Gone
         ) {
             self.peer.leave(context, false);
             return None;

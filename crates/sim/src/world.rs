@@ -1,5 +1,6 @@
 //! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
 
+mod events;
 mod hang;
 mod life;
 mod outcome;
@@ -20,6 +21,7 @@ use crate::native::NativeClient;
 use crate::network::{Network, SimNet, fold};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
+use crate::witness::Witness;
 use broker::now::Now;
 use node::reactor::{Clock, Reactor};
 use node::users::Users;
@@ -102,6 +104,8 @@ struct World {
     wanted: Option<usize>,
     /// Disks hang until then, though everything else is calm.
     hung_until_ms: Option<u64>,
+    /// When the node next tells its statistics, where it does.
+    statistics_ms: u64,
 }
 
 /// Runs the world of a seed from its beginning to its end.
@@ -143,6 +147,9 @@ impl World {
             clients.push(crate::kinds::draw(id, &plan, &mut random));
         }
         clients.extend(crate::kinds::draw_beside(clients.len(), &plan));
+        if plan.has_events {
+            clients.push(Box::new(Witness::new(clients.len(), &plan)));
+        }
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
         disks.borrow_mut().unix_ms = START_UNIX_MS;
@@ -195,6 +202,7 @@ impl World {
             hash: seed,
             wanted: options.client,
             hung_until_ms: None,
+            statistics_ms: START_MS,
         };
         world.start();
         world
@@ -258,6 +266,7 @@ impl World {
         self.phase = Phase::Over;
         self.wake_all();
         self.advance(self.now_ms + 15_000, false);
+        self.judge_events();
         for reactor in &self.reactors {
             let edge = reactor.edge().statistics();
             let gauges = [
@@ -336,6 +345,7 @@ impl World {
         self.disks.borrow_mut().now_ms = now_ms;
         self.disks.borrow_mut().unix_ms = now.unix_ms;
         self.oracle.now_ms = now_ms;
+        self.publish_statistics();
     }
 
     /// Lets things happen until `end_ms`, or until everything is settled.
@@ -583,6 +593,8 @@ impl World {
 
     fn outcome(mut self) -> Outcome {
         self.collect_statistics();
+        self.reached.events = self.oracle.events.count();
+        self.reached.events_left_out = self.oracle.events.left_out();
         self.reached.crowds = self.oracle.crowds;
         self.reached.duplicates = self.oracle.duplicates;
         self.reached.duplicates_over_http = self.oracle.duplicates_over_http;

@@ -28,7 +28,14 @@ fn small_worlds() {
         check(&outcome);
         reached += outcome.reached;
     }
-    assert!(reached.crowds > 0, "{reached:?}");
+    let Reached {
+        crowds,
+        events,
+        events_left_out,
+        ..
+    } = reached;
+    let rare = [crowds, events, events_left_out];
+    assert!(rare.iter().all(|count| *count > 0), "{reached:?}");
 }
 
 #[test]

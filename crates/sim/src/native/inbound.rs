@@ -144,6 +144,7 @@ impl NativeClient {
             ServerFrame::Welcome(welcome) => {
                 self.is_welcome = true;
                 self.welcome_ms = context.now_ms;
+                context.oracle.events.welcomed(id, welcome.connection);
                 self.on_resumed(context, welcome.resumed);
                 self.repeat(context);
             }

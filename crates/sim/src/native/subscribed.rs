@@ -91,6 +91,7 @@ impl NativeClient {
             );
         };
         let partition = context.plan.partition(plain.run.topic);
+        context.oracle.events.heard(plain.run.topic);
         let instance = self.peer.instance;
         let beginning = topic.beginning;
         if beginning.through.epoch != context.oracle.epoch(partition, instance) {

@@ -58,6 +58,12 @@ pub struct Reached {
     pub reloads: u64,
     /// Shards that were handed over.
     pub hand_overs: u64,
+    /// What nodes told of themselves on `$sys/...`.
+    pub events: u64,
+    /// Events of more than a second had room for.
+    pub events_left_out: u64,
+    /// Events for which a home had no room.
+    pub events_lost: u64,
     /// Connections and renewals refused because their user had as many connections as may be.
     pub crowds: u64,
     /// Sessions that came back with a ticket.
@@ -118,6 +124,9 @@ impl std::ops::AddAssign for Reached {
         self.drains += other.drains;
         self.reloads += other.reloads;
         self.hand_overs += other.hand_overs;
+        self.events += other.events;
+        self.events_left_out += other.events_left_out;
+        self.events_lost += other.events_lost;
         self.crowds += other.crowds;
         self.resumed += other.resumed;
         self.compressed += other.compressed;

@@ -1,0 +1,46 @@
+//! What the node tells of itself on `$sys/...`: its statistics, as the shell publishes them, and the verdict on all of it.
+
+use super::World;
+use crate::client::Phase;
+use broker::sys;
+use node::mailbox::Control;
+
+/// Between two statistics; virtual milliseconds.
+const INTERVAL_MS: u64 = 170;
+
+impl World {
+    /// Now and then, while clients act.
+    pub(super) fn publish_statistics(&mut self) {
+        let is_due = self.plan.has_events && self.now_ms >= self.statistics_ms;
+        if !is_due || self.phase != Phase::Active {
+            return;
+        }
+        self.statistics_ms = self.now_ms + INTERVAL_MS;
+        let settings = &self.plan.settings;
+        let number = self.oracle.events.published;
+        self.oracle.events.published += 1;
+        let control = Control::Publish {
+            topic: sys::statistics_topic(&settings.node_name).into(),
+            payload: format!("{{\"number\":{number}}}").into_bytes().into(),
+        };
+        let shard = usize::from(settings.edges_count) - 1;
+        self.mesh.borrow_mut().tell(shard, control);
+    }
+
+    /// All but the witness have left: what it was told is judged, and it leaves too.
+    pub(super) fn judge_events(&mut self) {
+        if !self.plan.has_events || self.oracle.failure.is_some() {
+            return;
+        }
+        let edges = self.reactors.iter().map(|reactor| reactor.edge());
+        let lost = edges.map(|edge| edge.statistics().own_publications_lost);
+        let lost: u64 = lost.sum();
+        self.reached.events_lost += lost;
+        if let Err(text) = self.oracle.events.judge(&self.plan, lost) {
+            self.oracle.fail(None, text);
+        }
+        self.phase = Phase::Gone;
+        self.wake_all();
+        self.advance(self.now_ms + 15_000, false);
+    }
+}
