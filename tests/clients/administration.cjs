@@ -39,7 +39,7 @@ async function login(page) {
 
 async function overview(page) {
   await page.getByRole("img", { name: /^Connections: [1-9]/ }).waitFor();
-  for (const name of ["Published", "Delivered", "Written", "Memory of messages and clients"]) {
+  for (const name of ["Published", "Delivered", "Written", "Publish to write", "Memory of messages and clients"]) {
     await page.getByRole("img", { name: new RegExp(`^${name}: .* now`) }).waitFor();
   }
   await page.getByRole("meter").first().waitFor();

@@ -12,13 +12,14 @@ const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// The administration: a document, a style and its modules, by their names under `/admin/`.
-const ADMIN: [(&str, &str); 9] = [
+const ADMIN: [(&str, &str); 10] = [
     ("style.css", include_str!("page/admin/style.css")),
     ("main.js", include_str!("page/admin/main.js")),
     ("api.js", include_str!("page/admin/api.js")),
     ("view.js", include_str!("page/admin/view.js")),
     ("charts.js", include_str!("page/admin/charts.js")),
     ("overview.js", include_str!("page/admin/overview.js")),
+    ("search.js", include_str!("page/admin/search.js")),
     ("connections.js", include_str!("page/admin/connections.js")),
     ("topics.js", include_str!("page/admin/topics.js")),
     ("lists.js", include_str!("page/admin/lists.js")),

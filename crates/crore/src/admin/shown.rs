@@ -10,6 +10,7 @@ use node::NodeStatistics;
 use node::inspection::{Cursor, NamedSubscription};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use stdx::histogram::Histogram;
 
 /// Where a list goes on.
 pub fn next(cursor: Option<Cursor>) -> Value {
@@ -210,31 +211,55 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
         "disk_bytes": log.bytes,
         "lagging_streams": home.lagging_streams,
         "pinned_bytes": edge.pinned_bytes,
+        "publish_to_write": histogram(&statistics.timings.deliveries),
         "memory_pressure": door.pressure,
         "memory_used_bytes": door.memory_used_bytes,
         "memory_ceiling_bytes": door.memory_ceiling_bytes,
         "memory": components,
-        "total": {
-            "accepted": edge.accepted,
-            "closed": edge.closed,
-            "publishes": edge.publishes,
-            "published": home.published,
-            "delivered": edge.delivered,
-            "read_bytes": edge.read_bytes,
-            "written_bytes": edge.written_bytes,
-            "http_requests": edge.http_requests,
-            "lagging": edge.lagging,
-            "conflated": edge.conflated,
-            "dropped": edge.dropped,
-            "gaps": edge.gaps,
-            "pages": edge.pages,
-            "slow_closed": edge.slow_closed,
-            "forbidden": edge.forbidden.total(),
-            "credentials_refused": edge.credentials_refused,
-            "protocol_errors": edge.protocol_errors,
-            "turns": statistics.timings.turns.count(),
-            "long_turns": statistics.timings.long_turns,
-        },
+        "total": totals(statistics),
+    })
+}
+
+/// What has been counted since the start.
+fn totals(
+    NodeStatistics {
+        edge,
+        home,
+        timings,
+        ..
+    }: &NodeStatistics,
+) -> Value {
+    json!({
+        "accepted": edge.accepted,
+        "closed": edge.closed,
+        "publishes": edge.publishes,
+        "published": home.published,
+        "delivered": edge.delivered,
+        "read_bytes": edge.read_bytes,
+        "written_bytes": edge.written_bytes,
+        "http_requests": edge.http_requests,
+        "lagging": edge.lagging,
+        "conflated": edge.conflated,
+        "dropped": edge.dropped,
+        "gaps": edge.gaps,
+        "pages": edge.pages,
+        "slow_closed": edge.slow_closed,
+        "forbidden": edge.forbidden.total(),
+        "credentials_refused": edge.credentials_refused,
+        "protocol_errors": edge.protocol_errors,
+        "turns": timings.turns.count(),
+        "long_turns": timings.long_turns,
+    })
+}
+
+/// Counts by duration since the start: of which two looks make how it was in between.
+fn histogram(histogram: &Histogram) -> Value {
+    let (bounds, counts): (Vec<u64>, Vec<u64>) = histogram.cumulative().unzip();
+    json!({
+        "bounds_us": bounds,
+        "at_most": counts,
+        "count": histogram.count(),
+        "sum_us": histogram.sum_us(),
     })
 }
 

@@ -1,5 +1,6 @@
 // Connections: search, look at one and what it is subscribed to, end it.
-import { ask, query } from "./api.js";
+import { ask } from "./api.js";
+import { searched } from "./search.js";
 import { count, field, make, openDialog, outcome, size, span, states, table, yesNo } from "./view.js";
 
 export function connections(view, tell, { isLagging = false } = {}) {
@@ -8,31 +9,9 @@ export function connections(view, tell, { isLagging = false } = {}) {
   const protocol = make("select", { name: "protocol" }, make("option", { value: "" }, "any"), ...["native", "events", "echo", "http"].map((name) => make("option", {}, name)));
   const lagging = make("input", { type: "checkbox", name: "lagging" });
   lagging.checked = isLagging;
-  const said = outcome();
-  const place = make("div");
-  const more = make("button", { type: "button", hidden: true, onclick: () => search(next) }, "More");
-  let found = [];
-  let next = null;
-
-  async function search(after = null) {
-    const wanted = { address: address.value.trim(), sub: sub.value, protocol: protocol.value, lagging: lagging.checked, after, limit: 100 };
-    try {
-      const page = await ask(query("/api/v1/connections", wanted));
-      found = after ? [...found, ...page.connections] : page.connections;
-      next = page.next;
-      said.show("", `${count(found.length)} shown${next ? ", there may be more" : ""}`);
-    } catch (error) {
-      said.show("bad", error.message);
-      throw error;
-    }
-    more.hidden = next === null;
-    place.replaceChildren(table("Connections", columns, found, isLagging ? "Every client keeps up." : "No such connection."));
-    tell();
-  }
-
-  const open = (id) => showConnection(id, () => search().catch(() => {}));
+  const wanted = () => ({ address: address.value.trim(), sub: sub.value, protocol: protocol.value, lagging: lagging.checked });
   const columns = [
-    { name: "Connection", of: ({ id }) => make("button", { class: "link", type: "button", "aria-label": `Show connection ${id}`, onclick: () => open(id) }, id) },
+    { name: "Connection", of: ({ id }) => make("button", { class: "link", type: "button", "aria-label": `Show connection ${id}`, onclick: () => showConnection(id, again) }, id) },
     { name: "Protocol", of: ({ protocol: spoken, tls }) => `${spoken}${tls ? ", TLS" : ""}` },
     { name: "Address", of: ({ address: from }) => from, kind: "mono" },
     { name: "Subject", of: (row) => row.sub },
@@ -40,24 +19,16 @@ export function connections(view, tell, { isLagging = false } = {}) {
     { name: "Waiting", of: ({ outbox }) => (outbox.frames ? `${count(outbox.frames)}, ${size(outbox.bytes)}` : "0"), kind: "number" },
     { name: "State", of: states },
   ];
-  const form = make(
-    "form",
-    {
-      role: "search",
-      "aria-label": "Connections",
-      onsubmit: (event) => {
-        event.preventDefault();
-        search().catch(() => {});
-      },
-    },
+  const fields = [
     field("Address or network", address),
     field("Subject begins with", sub),
     field("Protocol", protocol),
     isLagging ? null : field("Lagging only", lagging, "box"),
-    make("button", { class: "main", type: "submit" }, "Search"),
-  );
-  view.append(make("h2", {}, isLagging ? "Lagging clients" : "Connections"), form, said.line, place, make("p", {}, more));
-  return { look: () => search(), everyMs: isLagging ? 2000 : null };
+  ];
+  const empty = isLagging ? "Every client keeps up." : "No such connection.";
+  const { form, results, look, again } = searched({ name: "Connections", path: "/api/v1/connections", member: "connections", columns, empty, wanted }, fields, tell);
+  view.append(make("h2", {}, isLagging ? "Lagging clients" : "Connections"), form, ...results);
+  return { look, everyMs: isLagging ? 2000 : null };
 }
 
 async function showConnection(id, changed) {

@@ -5,6 +5,25 @@ import { count, make, size, span, table } from "./view.js";
 
 const perSecond = (number) => `${count(Math.round(number))}/s`;
 
+const duration = (us) => (us < 1000 ? `${Math.round(us)} µs` : `${(us / 1000).toFixed(us < 10000 ? 1 : 0)} ms`);
+
+// What half of the deliveries since the look before took at most, and 99 of 100; null where there were none.
+function latency({ publish_to_write: now }, { publish_to_write: before }) {
+  if (now.count < before.count) return null; // another process
+  const counts = now.at_most.map((atMost, place) => atMost - before.at_most[place]);
+  const all = now.count - before.count;
+  return all === 0 ? null : [quantile(0.5), quantile(0.99)];
+
+  // Within a bucket as if they were spread evenly over it.
+  function quantile(share) {
+    const wanted = share * all;
+    const place = counts.findIndex((atMost) => atMost >= wanted);
+    if (place < 0) return now.bounds_us.at(-1);
+    const [from, below] = place === 0 ? [0, 0] : [now.bounds_us[place - 1], counts[place - 1]];
+    return from + ((now.bounds_us[place] - from) * (wanted - below)) / (counts[place] - below);
+  }
+}
+
 export function overview(view, tell) {
   const of = (name) => (now) => now[name];
   const rate = (name) => (now, before, seconds) => Math.max(0, now.total[name] - before.total[name]) / seconds;
@@ -14,7 +33,7 @@ export function overview(view, tell) {
     [chart("Delivered", perSecond), rate("delivered")],
     [chart("Connects", perSecond), rate("accepted")],
     [chart("Written", (bytes) => `${size(Math.round(bytes))}/s`), rate("written_bytes")],
-    [chart("Answer of the slowest thread", (us) => `${(us / 1000).toFixed(1)} ms`), of("answer_us")],
+    [chart("Publish to write", duration, ["p50", "p99"]), latency],
     [chart("Subscriptions lagged", perSecond), rate("lagging")],
     [chart("Memory of messages and clients", size), (now) => sum(now.memory)],
   ];

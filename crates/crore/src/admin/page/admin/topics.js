@@ -1,32 +1,14 @@
 // Topics: search, look at one and its history with positions, publish.
 import { ask, query } from "./api.js";
+import { searched } from "./search.js";
 import { count, field, make, openDialog, outcome, size, table } from "./view.js";
 
 export function topics(view, tell) {
-  const searched = make("input", { name: "search", autocomplete: "off", spellcheck: "false", "aria-describedby": "search-help" });
-  const said = outcome();
-  const place = make("div");
-  const more = make("button", { type: "button", hidden: true, onclick: () => search(next) }, "More");
-  let found = [];
-  let next = null;
-
-  async function search(after = null) {
-    const text = searched.value.trim();
-    const wanted = /[+#]/.test(text) ? { filter: text } : { prefix: text };
-    try {
-      const page = await ask(query("/api/v1/topics", { ...wanted, after, limit: 100 }));
-      found = after ? [...found, ...page.topics] : page.topics;
-      next = page.next;
-      said.show("", `${count(found.length)} shown${next ? ", there may be more" : ""}`);
-    } catch (error) {
-      said.show("bad", error.message);
-      throw error;
-    }
-    more.hidden = next === null;
-    place.replaceChildren(table("Topics", columns, found, "No such topic."));
-    tell();
-  }
-
+  const input = make("input", { name: "search", autocomplete: "off", spellcheck: "false", "aria-describedby": "search-help" });
+  const wanted = () => {
+    const text = input.value.trim();
+    return /[+#]/.test(text) ? { filter: text } : { prefix: text };
+  };
   const columns = [
     { name: "Topic", of: ({ topic }) => make("button", { class: "link", type: "button", "aria-label": `Show topic ${topic}`, onclick: () => showTopic(topic) }, topic) },
     { name: "Position", of: ({ position }) => position, kind: "mono" },
@@ -34,22 +16,11 @@ export function topics(view, tell) {
     { name: "Retained", of: ({ retained_bytes: bytes }) => (bytes === null ? null : size(bytes)), kind: "number" },
     { name: "Partition", of: ({ partition }) => count(partition), kind: "number" },
   ];
-  const form = make(
-    "form",
-    {
-      role: "search",
-      "aria-label": "Topics",
-      onsubmit: (event) => {
-        event.preventDefault();
-        search().catch(() => {});
-      },
-    },
-    field("Beginning of the name, or a filter", searched),
-    make("button", { class: "main", type: "submit" }, "Search"),
-  );
+  const list = { name: "Topics", path: "/api/v1/topics", member: "topics", columns, empty: "No such topic.", wanted };
+  const { form, results, look, again } = searched(list, [field("Beginning of the name, or a filter", input)], tell);
   const help = make("p", { class: "help", id: "search-help" }, "In a filter + is one level, and # at the end is the rest.");
-  view.append(make("h2", {}, "Topics"), form, help, said.line, place, make("p", {}, more), make("h3", {}, "Publish"), publisher(() => search().catch(() => {})));
-  return { look: () => search(), everyMs: null };
+  view.append(make("h2", {}, "Topics"), form, help, ...results, make("h3", {}, "Publish"), publisher(again));
+  return { look, everyMs: null };
 }
 
 function publisher(changed, topic = "") {
