@@ -24,6 +24,7 @@ pub mod raw;
 pub mod served;
 pub mod server;
 pub mod small_disk;
+pub mod successor;
 pub mod tokens;
 pub mod tools;
 

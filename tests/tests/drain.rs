@@ -1,6 +1,5 @@
 //! The end in order: who is told what, what was accepted, and how long it takes, whatever clients do.
 
-use std::fs;
 use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -208,84 +207,4 @@ fn a_client_that_does_not_read() {
     let last = drain.lines.last().expect("lines");
     assert!(last.ends_with("1 connections were reset"), "{last}");
     server.end().assert_success();
-}
-
-/// What a service manager sees: ready, a reload with its moment, the end.
-#[test]
-fn a_service_manager_is_told() {
-    use std::os::unix::net::UnixDatagram;
-    let mut place = Place::new("127.0.0.1:0");
-    let path = place.path("notify");
-    let socket = UnixDatagram::bind(&path).expect("a free path");
-    socket
-        .set_read_timeout(Some(end_to_end::PATIENCE))
-        .expect("an open socket");
-    let received = || {
-        let mut bytes = [0; 1_024];
-        let length = socket.recv(&mut bytes).expect("a datagram");
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
-    };
-    let assignment = format!("NOTIFY_SOCKET={}", path.display());
-    let server = {
-        let process = place.launch_by(&["env", &assignment]);
-        place.started(process)
-    };
-    assert!(received().starts_with("READY=1\nSTATUS=serves"));
-    server.process.signal("HUP");
-    let reloading = received();
-    let moment = reloading
-        .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
-        .expect("the moment");
-    assert!(moment.parse::<u64>().is_ok_and(|moment| moment > 0));
-    assert!(received().starts_with("READY=1\n"));
-    // Also of one that changes nothing.
-    fs::write(place.path("crore.toml"), "[limits]\nnonsense = 1\n").expect("our folder");
-    server.process.signal("HUP");
-    assert!(received().starts_with("RELOADING=1\n"));
-    assert!(received().contains("faulty"));
-    server.process.signal("TERM");
-    let stopping = received();
-    assert!(
-        stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC="),
-        "{stopping}"
-    );
-    server.end().assert_success();
-}
-
-/// Sockets that a service manager has opened: what waits in their queue when the node ends is served by the next.
-#[test]
-fn inherited_sockets_outlive_a_node() {
-    // First all of them out of the way of the numbers that they are to have.
-    const SCRIPT: &str = "import fcntl, os, socket, sys\n\
-        names = sys.argv[1].split(':')\n\
-        bound = []\n\
-        for port in sys.argv[2].split(':'):\n\
-        \x20   s = socket.socket()\n\
-        \x20   s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n\
-        \x20   s.bind(('127.0.0.1', int(port)))\n\
-        \x20   s.listen(64)\n\
-        \x20   bound.append(fcntl.fcntl(s.fileno(), fcntl.F_DUPFD_CLOEXEC, 100))\n\
-        \x20   s.close()\n\
-        for place, number in enumerate(bound):\n\
-        \x20   os.dup2(number, 3 + place)\n\
-        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(names)), LISTEN_FDNAMES=sys.argv[1])\n\
-        os.execvp(sys.argv[3], sys.argv[3:])\n";
-    let mut place = Place::new("127.0.0.1:0");
-    place.configure("[node]\nio_threads = 2\ndrain_window = \"2s\"\n");
-    let launched = place.launch_by(&["python3", "-c", SCRIPT, "clients:operators", "0:0"]);
-    let server = place.started(launched);
-    for number in 0..20 {
-        publish(&server.url("/topics/news"), &number.to_string());
-    }
-    curl(&[&server.operators_url("/readyz")]).expect(200);
-    let accepted = Metrics::of(&server.operators).scrape();
-    assert!(accepted.number("crore_connections_accepted_total") >= 20);
-    server.process.signal("TERM");
-    server.end().assert_success();
-
-    let refused = place
-        .launch_by(&["python3", "-c", SCRIPT, "mqtt", "0"])
-        .end();
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.lines.join("\n").contains("mqtt"), "{refused:?}");
 }

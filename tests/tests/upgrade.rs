@@ -1,7 +1,6 @@
 //! Live upgrade: the node becomes another process, and nobody notices. And the other process dies on the way: nobody notices
 //! either.
 
-use std::process::Command;
 use std::thread;
 
 use end_to_end::curl::{curl, publish};
@@ -11,24 +10,10 @@ use end_to_end::native::{Frame, Item, Native, Opening};
 use end_to_end::process::Process;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
+use end_to_end::successor::Successor;
 use end_to_end::tokens::{ApiKey, Issuer, configuration, revoke};
 use end_to_end::tools::crore;
 use serde_json::Value;
-
-/// The process that has taken a node's place; it ends with its test.
-struct Successor(String);
-
-impl Drop for Successor {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = Command::new("kill").args(["-s", "KILL", &self.0]).status();
-    }
-}
-
-fn signal(process: &str) {
-    let status = Command::new("kill").args(["-s", "USR2", process]).status();
-    assert!(status.is_ok_and(|status| status.success()));
-}
 
 /// Waits until another process has taken over and is ready; the two say so in any order.
 fn taken_over(server: &mut Server) -> Successor {
@@ -42,10 +27,10 @@ fn taken_over(server: &mut Server) -> Successor {
         assert!(!line.contains("did not take place"), "{line}");
         is_ready |= line == "ready";
         if let Some((_, rest)) = line.split_once(told) {
-            successor = rest.split(' ').next().map(str::to_owned);
+            successor = rest.split(' ').next().and_then(|text| text.parse().ok());
         }
     }
-    Successor(successor.unwrap_or_default())
+    Successor::new(successor.expect("its number"))
 }
 
 fn upgrade(server: &mut Server) -> Successor {
@@ -124,7 +109,7 @@ fn everybody_stays() {
         if round == 1 {
             // The new process can do it, too.
             server.process.skip_lines();
-            signal(&successor.0);
+            successor.signal("USR2");
             successor = taken_over(&mut server);
         }
         let text = format!("after upgrade {round}");
@@ -165,7 +150,7 @@ fn who_asks_is_answered() {
     ended.assert_success();
     let successor = taken_over(&mut server);
     let answer: Value = serde_json::from_str(&ended.lines[0]).expect("JSON");
-    assert_eq!(answer["process"].to_string(), successor.0, "{answer}");
+    assert_eq!(answer["process"], successor.process(), "{answer}");
     assert!(answer["frozen_ms"].is_number(), "{answer}");
     publish(&url, "after");
     assert_eq!(next(&mut native), "after");
