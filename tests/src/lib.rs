@@ -11,6 +11,7 @@ pub mod answers;
 pub mod bench;
 pub mod curl;
 pub mod event_stream;
+pub mod hanging_disk;
 pub mod key_set;
 pub mod memory_group;
 pub mod metrics;

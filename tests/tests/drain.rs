@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
+use end_to_end::hanging_disk::HangingDisk;
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Item, Native};
 use end_to_end::process::Process;
@@ -207,4 +208,47 @@ fn a_client_that_does_not_read() {
     let last = drain.lines.last().expect("lines");
     assert!(last.ends_with("1 connections were reset"), "{last}");
     server.end().assert_success();
+}
+
+/// A log whose disk hangs: the node ends all the same, in the time that its configuration gives it, and says which log has not
+/// ended and how many publications nobody was told of. What was acknowledged is there after a restart.
+#[test]
+fn a_disk_that_hangs() {
+    let mut place = Place::new("127.0.0.2:0");
+    place.configure(&on_disk(&place, "[limits]\nlog_stall_timeout = \"1s\""));
+    let disk = HangingDisk::new(&place);
+    let launched = place.launch_by(&disk.words());
+    let server = place.started(launched);
+    let publisher = {
+        let address = server.clients.clone();
+        thread::spawn(move || publish_to_the_end(address, "t".into()))
+    };
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_messages_appended_total", |count| count >= 10);
+    disk.hang();
+    let stalled = metrics.wait_for("crore_disk_logs_stalled_total", |count| count == 1);
+    // The one whose sync hangs.
+    assert_eq!(stalled.number("crore_publishes_staged"), 1);
+    server.process.signal("TERM");
+    let within = Duration::from_secs(2) + STOP_WITHIN + end_to_end::PATIENCE;
+    let ended = server.process.end_within(within);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let place_of = |text: &str| ended.lines.iter().position(|line| line.contains(text));
+    let (drains, told) = (
+        place_of("The node drains"),
+        place_of("has not stopped in order"),
+    );
+    assert!(drains.is_some() && drains < told, "{ended:?}");
+    let told = &ended.lines[told.expect("a line")];
+    for part in ["not ended in time: crore-log-kept", "unsynced=1"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let acknowledged = publisher.join().expect("the thread ends");
+    assert!(acknowledged > 0);
+    disk.go_on();
+    let server = place.start();
+    let url = server.url("/topics/t?reverse=true&limit=1000");
+    let page = curl(&[&url]).expect(200).json();
+    let kept = page["messages"].as_array().expect("messages").len() as u64;
+    assert!(kept >= acknowledged.min(1_000), "{kept} of {acknowledged}");
 }

@@ -7,7 +7,7 @@
 
 use crate::logging::{Level, Log};
 use crate::service_manager;
-use node::{IO_THREADS_END, Node};
+use node::{IO_THREADS_END, Node, NodeStatistics};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -59,6 +59,8 @@ pub struct Progress {
     pub sent_away: u64,
     /// The window in force.
     pub window_ms: u64,
+    /// Publications to logs on disk that were not durable when it was last seen; nobody has been told of them.
+    pub unsynced: u64,
 }
 
 /// The drain of a node, as its threads see it.
@@ -141,23 +143,7 @@ impl Draining {
         self.enter(Stage::Ending);
         let taken = node.write().unwrap_or_else(PoisonError::into_inner).take();
         let result = taken.map_or(Ok(()), |node| node.stop(STOP_WITHIN));
-        let Progress {
-            connections,
-            sent_away,
-            ..
-        } = *lock(&self.progress);
-        let fields = [
-            ("sent_away", &*sent_away.to_string()),
-            ("connections_reset", &connections.to_string()),
-        ];
-        match &result {
-            Ok(()) => log.write(Level::Info, "The node has stopped.", &fields),
-            Err(error) => log.write(
-                Level::Error,
-                "The node has not stopped in order; what was acknowledged is kept.",
-                &[("error", &*error.to_string())],
-            ),
-        }
+        tell_end(&result, *lock(&self.progress), log);
         self.enter(Stage::Ended);
         self.await_farewell();
         result
@@ -171,9 +157,10 @@ impl Draining {
     fn count(&self, node: &RwLock<Option<Node>>) {
         let node = node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
-            let edge = node.statistics().edge;
+            let NodeStatistics { edge, home, .. } = node.statistics();
             let mut progress = lock(&self.progress);
             progress.connections = edge.connections;
+            progress.unsynced = home.staged;
             progress.sent_away = edge.sent_away;
         }
     }
@@ -187,6 +174,27 @@ impl Draining {
         while is_watched(*lock(&self.told)) && began.elapsed() < FAREWELL {
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+fn tell_end(result: &io::Result<()>, progress: Progress, log: &Log) {
+    match result {
+        Ok(()) => log.write(
+            Level::Info,
+            "The node has stopped.",
+            &[
+                ("sent_away", &progress.sent_away.to_string()),
+                ("connections_reset", &progress.connections.to_string()),
+            ],
+        ),
+        Err(error) => log.write(
+            Level::Error,
+            "The node has not stopped in order; what was acknowledged is kept.",
+            &[
+                ("error", &error.to_string()),
+                ("unsynced", &progress.unsynced.to_string()),
+            ],
+        ),
     }
 }
 

@@ -44,20 +44,14 @@ impl Node {
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Stop));
         }
-        let mut result = Ok(());
-        for thread in self.threads.drain(..) {
-            result = result.and(joined(thread, deadline, "an I/O thread"));
-        }
+        let io_threads = joined(self.threads.drain(..), deadline, "an I/O thread");
         let deadline = Instant::now() + within;
         // Homes ask no more: what they have asked is done before the end.
         for log in self.logs.iter().flatten() {
             // One that has ended already is joined below.
             let _: Result<(), _> = log.send(ToLog::Stop);
         }
-        for thread in self.log_threads.drain(..) {
-            result = result.and(joined(thread, deadline, "a log thread"));
-        }
-        result
+        io_threads.and(joined(self.log_threads.drain(..), deadline, "a log thread"))
     }
 }
 
@@ -69,18 +63,31 @@ impl NodeStatistics {
     }
 }
 
-/// A thread's own end, if it comes in time.
-fn joined(thread: JoinHandle<io::Result<()>>, deadline: Instant, which: &str) -> io::Result<()> {
-    while !thread.is_finished() {
-        if Instant::now() >= deadline {
-            let name = thread.thread().name().unwrap_or(which);
-            let text = format!("{name} has not ended in time");
-            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+/// The threads' own ends: the first fault of those that come in time; who is late is named, all of them.
+fn joined(
+    threads: impl Iterator<Item = JoinHandle<io::Result<()>>>,
+    deadline: Instant,
+    which: &str,
+) -> io::Result<()> {
+    let mut late: Vec<String> = Vec::new();
+    let mut result = Ok(());
+    for thread in threads {
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(1));
+        if !thread.is_finished() {
+            late.push(thread.thread().name().unwrap_or(which).to_owned());
+            continue;
+        }
+        let ended = thread.join();
+        let panicked = |_| Err(io::Error::other(format!("{which} panicked")));
+        result = result.and(ended.unwrap_or_else(panicked));
     }
-    match thread.join() {
-        Ok(ended) => ended,
-        Err(_) => Err(io::Error::other(format!("{which} panicked"))),
+    match late.is_empty() {
+        true => result,
+        false => {
+            let text = format!("not ended in time: {}", late.join(", "));
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
     }
 }
