@@ -74,7 +74,7 @@ pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// A request whose answer streams: its lines, without the head.
+/// A request whose answer streams: its lines, without the head. It ends with its test, however long that takes on a busy machine.
 pub fn stream(arguments: &[&str]) -> Process {
     let mut command = Command::new("curl");
     command
@@ -83,7 +83,7 @@ pub fn stream(arguments: &[&str]) -> Process {
             "--show-error",
             "--no-buffer",
             "--max-time",
-            "60",
+            "600",
         ])
         .args(arguments);
     Process::start(&mut command)
