@@ -26,6 +26,7 @@ pub mod served;
 pub mod server;
 pub mod small_disk;
 pub mod successor;
+pub mod terminal;
 pub mod tokens;
 pub mod tools;
 

@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGUSR2: blocked in all threads, and taken by one that waits for them. SIGXFSZ: blocked, and taken by nobody.
+//! SIGINT, SIGTERM, SIGHUP and SIGUSR2: blocked in all threads, and taken by one that waits for them. SIGWINCH: blocked, and taken
+//! by who draws on a terminal. SIGXFSZ: blocked, and taken by nobody.
 //!
 //! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have descriptor tables of
 //! their own, in which the same number is somebody's connection.
@@ -39,6 +40,7 @@ impl Signal {
 pub fn block() {
     let mut blocked = set();
     blocked.add(Number::SIGXFSZ);
+    blocked.add(Number::SIGWINCH);
     // It fails for invalid arguments only.
     let _ = blocked.thread_block();
 }
@@ -66,6 +68,15 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
         // Without the thread the signals must at least end the process.
         let _ = set().thread_unblock();
     }
+}
+
+/// Starts a thread that calls `handle` whenever the terminal has become another size, until that is false. Without the thread nobody is
+/// told, and the next look at the size finds it.
+pub fn watch_window(mut handle: impl FnMut() -> bool + Send + 'static) {
+    let mut resized = SigSet::empty();
+    resized.add(Number::SIGWINCH);
+    let wait = move || while resized.wait().is_ok() && handle() {};
+    let _ = thread::Builder::new().name("window".into()).spawn(wait);
 }
 
 /// For commands that hold nothing that needs an orderly end.

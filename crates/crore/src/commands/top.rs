@@ -37,6 +37,7 @@ const COLUMNS_MAX: usize = 120;
 const SIZE_MIN: (usize, usize) = (80, 24);
 
 /// One look at the node.
+#[derive(Clone)]
 struct Look {
     at: Instant,
     statistics: Value,
@@ -55,8 +56,12 @@ struct Shown<'a> {
 }
 
 /// What comes in while it shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Happened {
-    Key(u8),
+    /// A key that ends it was typed.
+    Quit,
+    /// The terminal has another size.
+    Resized,
     Ended(Signal),
 }
 
@@ -65,117 +70,130 @@ enum Happened {
 /// # Errors
 /// Nobody answers there at first, or the terminal cannot be written to.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
-    let interval = Duration::from_secs(arguments.interval);
-    let mut before = look(arguments)?;
-    if arguments.once {
-        signals::exit_at_signal();
-        std::thread::sleep(interval);
-        let now = look(arguments)?;
-        let health = arguments
-            .operators
-            .ask("GET", "/healthz")
-            .unwrap_or(Value::Null);
-        let mut curve = VecDeque::new();
-        let elapsed = now.at - before.at;
-        curve.push_back(rate(
-            &before.statistics,
-            &now.statistics,
-            "delivered",
-            elapsed,
-        ));
-        let shown = Shown {
-            health: &health,
-            before: &before.statistics,
-            now: &now.statistics,
-            elapsed,
-            curve: &curve,
-            trouble: None,
-        };
-        let size = terminal::output_size().unwrap_or(SIZE_MIN);
-        let mut output = std::io::stdout().lock();
-        for line in frame(&shown, size) {
-            writeln!(output, "{line}")?;
-        }
-        return Ok(());
+    let seen = Seen::begin(arguments)?;
+    match arguments.once {
+        true => print_once(seen, arguments),
+        false => watch(seen, arguments),
     }
+}
+
+fn print_once(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
+    signals::exit_at_signal();
+    std::thread::sleep(Duration::from_secs(arguments.interval));
+    seen.look(arguments)?;
+    let mut output = std::io::stdout().lock();
+    for line in seen.frame(None) {
+        writeln!(output, "{line}")?;
+    }
+    Ok(())
+}
+
+fn watch(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
+    let interval = Duration::from_secs(arguments.interval);
     let (sender, happened) = mpsc::channel();
-    let keys = sender.clone();
+    let (keys, windows) = (sender.clone(), sender.clone());
     signals::watch(move |signal| {
         let _ = sender.send(Happened::Ended(signal));
     });
+    signals::watch_window(move || windows.send(Happened::Resized).is_ok());
     let screen = Screen::open()?;
-    std::thread::spawn(move || {
-        for byte in std::io::stdin().lock().bytes() {
-            if !byte.is_ok_and(|byte| keys.send(Happened::Key(byte)).is_ok()) {
-                return;
-            }
-        }
-    });
-    let mut curve = VecDeque::new();
-    let mut now = Look {
-        at: before.at,
-        statistics: before.statistics.clone(),
-    };
+    std::thread::spawn(move || watch_keys(&keys));
     let mut trouble: Option<String> = None;
-    let mut health = arguments
-        .operators
-        .ask("GET", "/healthz")
-        .unwrap_or(Value::Null);
     loop {
-        let shown = Shown {
-            health: &health,
-            before: &before.statistics,
-            now: &now.statistics,
-            elapsed: now.at - before.at,
-            curve: &curve,
-            trouble: trouble.as_deref(),
-        };
-        let size = terminal::output_size().unwrap_or(SIZE_MIN);
-        screen.show(&frame(&shown, size))?;
-        match wait(&happened, Instant::now() + interval) {
-            Some(Happened::Ended(signal)) => {
-                drop(screen);
-                return Err(Ending::Signal(signal));
-            }
-            Some(Happened::Key(_)) => return Ok(()),
-            None => {}
-        }
-        match look(arguments) {
-            Ok(newer) => {
-                before = std::mem::replace(&mut now, newer);
-                let elapsed = now.at - before.at;
-                curve.push_back(rate(
-                    &before.statistics,
-                    &now.statistics,
-                    "delivered",
-                    elapsed,
-                ));
-                if curve.len() > CURVE_LEN {
-                    curve.pop_front();
+        let next_look = Instant::now() + interval;
+        loop {
+            screen.show(&seen.frame(trouble.as_deref()))?;
+            match happened.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
+                Ok(Happened::Quit) => return Ok(()),
+                Ok(Happened::Resized) => {}
+                Ok(Happened::Ended(signal)) => return Err(Ending::Signal(signal)),
+                Err(RecvTimeoutError::Timeout) => break,
+                // Nobody can say anything any more; who watches ends it by a signal of the system's own.
+                Err(RecvTimeoutError::Disconnected) => {
+                    std::thread::sleep(next_look.saturating_duration_since(Instant::now()));
+                    break;
                 }
-                trouble = None;
-                health = arguments.operators.ask("GET", "/healthz").unwrap_or(health);
             }
-            Err(error) => trouble = Some(format!("{error:#}")),
+        }
+        trouble = seen.look(arguments).err().map(|error| format!("{error:#}"));
+    }
+}
+
+/// Tells of keys that end it, until standard input ends.
+fn watch_keys(keys: &mpsc::Sender<Happened>) {
+    let mut input = std::io::stdin().lock();
+    let mut typed = [0; 64];
+    while let Ok(length @ 1..) = input.read(&mut typed) {
+        if quits(&typed[..length]) && keys.send(Happened::Quit).is_err() {
+            return;
         }
     }
 }
 
-/// What ends it, if that comes before the time is over. Other keys do nothing.
-fn wait(happened: &mpsc::Receiver<Happened>, until: Instant) -> Option<Happened> {
-    loop {
-        match happened.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Happened::Key(b'q' | b'Q' | 3 | 27)) => return Some(Happened::Key(b'q')),
-            Ok(Happened::Key(_)) => {}
-            Ok(ended @ Happened::Ended(_)) => return Some(ended),
-            Err(RecvTimeoutError::Timeout) => return None,
-            // Nobody can say anything any more; who watches ends it by a signal of the system's own.
-            Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(until.saturating_duration_since(Instant::now()));
-                return None;
-            }
-        }
+/// Escape ends it by itself; more at once is a key that has no letter: an arrow, say.
+fn quits(typed: &[u8]) -> bool {
+    match typed {
+        [27] => true,
+        [27, ..] => false,
+        letters => letters.iter().any(|key| matches!(key, b'q' | b'Q' | 3)),
     }
+}
+
+/// The last two looks, and what is kept of those before.
+struct Seen {
+    health: Value,
+    before: Look,
+    now: Look,
+    /// Deliveries a second, the newest last.
+    curve: VecDeque<u64>,
+}
+
+impl Seen {
+    fn begin(arguments: &Arguments) -> anyhow::Result<Seen> {
+        let now = look(arguments)?;
+        Ok(Seen {
+            health: health(arguments).unwrap_or(Value::Null),
+            before: now.clone(),
+            now,
+            curve: VecDeque::new(),
+        })
+    }
+
+    fn look(&mut self, arguments: &Arguments) -> anyhow::Result<()> {
+        self.before = std::mem::replace(&mut self.now, look(arguments)?);
+        let (before, now) = (&self.before, &self.now);
+        let delivered = rate(
+            &before.statistics,
+            &now.statistics,
+            "delivered",
+            now.at - before.at,
+        );
+        self.curve.push_back(delivered);
+        if self.curve.len() > CURVE_LEN {
+            self.curve.pop_front();
+        }
+        if let Ok(health) = health(arguments) {
+            self.health = health;
+        }
+        Ok(())
+    }
+
+    /// In the size that the terminal has now.
+    fn frame(&self, trouble: Option<&str>) -> Vec<String> {
+        let shown = Shown {
+            health: &self.health,
+            before: &self.before.statistics,
+            now: &self.now.statistics,
+            elapsed: self.now.at - self.before.at,
+            curve: &self.curve,
+            trouble,
+        };
+        frame(&shown, terminal::output_size().unwrap_or(SIZE_MIN))
+    }
+}
+
+fn health(arguments: &Arguments) -> anyhow::Result<Value> {
+    arguments.operators.ask("GET", "/healthz")
 }
 
 fn look(arguments: &Arguments) -> anyhow::Result<Look> {
