@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::machine;
 use crate::package;
 use crate::shell::Workspace;
 use crate::steps;
@@ -91,6 +92,11 @@ const STEPS: &[Step] = &[
         "package",
         "the Debian package is built, installed, started, removed, purged (needs root)",
         package::check,
+    ),
+    slow(
+        "systemd",
+        "the package under a running systemd: reload, upgrade, watchdog, sockets (needs root)",
+        machine::check,
     ),
     slow(
         "sweep",

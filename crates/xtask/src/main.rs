@@ -11,6 +11,7 @@ mod budget;
 mod ci;
 mod fuzz;
 mod generate;
+mod machine;
 mod package;
 mod python2;
 mod setup;
