@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::PATIENCE;
 use crate::process::Process;
 
 /// What a server answered.
@@ -62,7 +63,8 @@ pub fn curl(arguments: &[&str]) -> Answer {
 #[track_caller]
 pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     command
-        .args(["--silent", "--show-error", "--include", "--max-time", "20"])
+        .args(["--silent", "--show-error", "--include", "--max-time"])
+        .arg((2 * PATIENCE).as_secs().to_string())
         .args(arguments);
     let output = command.output().expect("curl is installed");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -74,17 +76,11 @@ pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// A request whose answer streams: its lines, without the head. It ends with its test, however long that takes on a busy machine.
+/// A request whose answer streams: its lines, without the head. It lasts until the server ends it, or the test.
 pub fn stream(arguments: &[&str]) -> Process {
     let mut command = Command::new("curl");
     command
-        .args([
-            "--silent",
-            "--show-error",
-            "--no-buffer",
-            "--max-time",
-            "600",
-        ])
+        .args(["--silent", "--show-error", "--no-buffer"])
         .args(arguments);
     Process::start(&mut command)
 }

@@ -29,6 +29,7 @@ struct Shared {
 struct State {
     answer: Vec<u8>,
     answered_count: u64,
+    answered_at: Option<Instant>,
 }
 
 /// The set of these issuers' keys.
@@ -89,6 +90,18 @@ impl KeySet {
             state = waited.expect("nobody panics with the lock").0;
         }
     }
+
+    /// Waits until nobody has asked for so long.
+    pub fn rests_for(&self, duration: Duration) {
+        let since = |at: Option<Instant>| at.map_or(duration, |at| at.elapsed());
+        loop {
+            let left = duration.saturating_sub(since(self.shared.lock().answered_at));
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left);
+        }
+    }
 }
 
 impl Shared {
@@ -105,10 +118,15 @@ impl Shared {
                 _ => return,
             }
         }
-        let answer = self.lock().answer.clone();
+        // Counted before it goes out: who acts upon the answer finds it counted.
+        let answer = {
+            let mut state = self.lock();
+            state.answered_count += 1;
+            state.answered_at = Some(Instant::now());
+            state.answer.clone()
+        };
+        self.asked.notify_all();
         // Who asks may not want all of it.
         let _ = stream.write_all(&answer);
-        self.lock().answered_count += 1;
-        self.asked.notify_all();
     }
 }

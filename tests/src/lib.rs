@@ -21,6 +21,7 @@ pub mod network;
 pub mod process;
 pub mod prometheus;
 pub mod proxy;
+pub mod rate;
 pub mod raw;
 pub mod served;
 pub mod server;
@@ -32,5 +33,6 @@ pub mod tools;
 
 use std::time::Duration;
 
-/// How long anything may take that should happen at once: generous, since a busy machine is no failure.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long anything may take that should happen at once: generous, since a busy machine is no failure. Only what never comes is
+/// waited for so long.
+pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -25,6 +25,8 @@ impl MemoryGroup {
         };
         let folder = parent.join(format!("crore-test-{}", process::id()));
         let what = "a memory cgroup: this needs root and a kernel that has them";
+        // Of a test that was killed, when this process's number was another's. One that is in use stays.
+        let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("{what}: {error}"));
         let group = MemoryGroup {
             folder,

@@ -61,6 +61,7 @@ impl Metrics<'_> {
     /// Waits until it is so of this metric, given with its labels as they are written, and returns all of them.
     pub fn wait_for(&mut self, name: &str, is_so: impl Fn(u64) -> bool) -> Scrape {
         let deadline = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_millis(1);
         loop {
             let scrape = self.scrape();
             let number = scrape.number(name);
@@ -68,7 +69,8 @@ impl Metrics<'_> {
                 return scrape;
             }
             assert!(Instant::now() < deadline, "{name} stays at {number}");
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(50));
         }
     }
 }

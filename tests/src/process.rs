@@ -263,6 +263,6 @@ pub fn with_input(command: &mut Command, input: &[u8]) -> Output {
 /// Runs a program that checks something by itself and exits with success if it is so.
 pub fn assert_success(command: &mut Command) {
     Process::start(command)
-        .end_within(Duration::from_secs(90))
+        .end_within(Duration::from_secs(300))
         .assert_success();
 }

@@ -37,7 +37,7 @@ impl Prometheus {
                 _process: process,
                 address,
             };
-            if prometheus.is_ready_within(Duration::from_secs(10)) {
+            if prometheus.is_ready_within(Duration::from_secs(30)) {
                 return prometheus;
             }
             assert!(Instant::now() < deadline, "no Prometheus starts");

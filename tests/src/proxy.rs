@@ -2,8 +2,7 @@
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 /// A proxy on a port of its own. It serves until the test ends.
@@ -16,8 +15,14 @@ pub struct Proxy {
 
 #[derive(Debug, Default)]
 struct Link {
-    is_cut: AtomicBool,
-    streams: Mutex<Vec<TcpStream>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_cut: bool,
+    /// Both ends of all connections.
+    streams: Vec<TcpStream>,
 }
 
 impl Proxy {
@@ -29,10 +34,7 @@ impl Proxy {
         let (target, for_thread) = (target.to_owned(), Arc::clone(&link));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // While it is cut, whoever connects is closed at once.
-                if !for_thread.is_cut.load(Ordering::SeqCst)
-                    && let Ok(server) = TcpStream::connect(&target)
-                {
+                if let Ok(server) = TcpStream::connect(&target) {
                     for_thread.join(&client, &server);
                 }
             }
@@ -42,14 +44,9 @@ impl Proxy {
 
     /// Closes all connections and refuses new ones.
     pub fn cut(&self) {
-        self.link.is_cut.store(true, Ordering::SeqCst);
-        for stream in self
-            .link
-            .streams
-            .lock()
-            .expect("no holder panics")
-            .drain(..)
-        {
+        let mut state = self.link.lock();
+        state.is_cut = true;
+        for stream in state.streams.drain(..) {
             // It may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -57,19 +54,28 @@ impl Proxy {
 
     /// Accepts connections again.
     pub fn mend(&self) {
-        self.link.is_cut.store(false, Ordering::SeqCst);
+        self.link.lock().is_cut = false;
     }
 }
 
 impl Link {
-    /// Copies both ways, in threads of their own, until either side closes.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// Copies both ways, in threads of their own, until either side closes. While the link is cut, whoever connects is closed at
+    /// once; whoever came before is cut with the others.
     fn join(&self, client: &TcpStream, server: &TcpStream) {
+        let mut state = self.lock();
+        if state.is_cut {
+            return;
+        }
         for (source, target) in [(client, server), (server, client)] {
             let (Ok(mut reader), Ok(mut writer)) = (source.try_clone(), target.try_clone()) else {
                 return;
             };
             if let Ok(stream) = source.try_clone() {
-                self.streams.lock().expect("no holder panics").push(stream);
+                state.streams.push(stream);
             }
             thread::spawn(move || {
                 // An error is an end as any other.

@@ -60,24 +60,7 @@ impl Raw {
 
     /// Sends a client's frame, final and masked: its first byte's opcode, and a payload of less than 64 KiB.
     pub fn send_frame(&mut self, opcode: u8, payload: &[u8]) {
-        let mask = [0x37, 0xfa, 0x21, 0x3d];
-        let mut frame = vec![0x80 | opcode];
-        match u8::try_from(payload.len()) {
-            Ok(length) if length < 126 => frame.push(0x80 | length),
-            _ => {
-                frame.push(0x80 | 126);
-                let length = u16::try_from(payload.len()).expect("a short payload");
-                frame.extend(length.to_be_bytes());
-            }
-        }
-        frame.extend(mask);
-        frame.extend(
-            payload
-                .iter()
-                .zip(mask.iter().cycle())
-                .map(|(byte, mask)| byte ^ mask),
-        );
-        self.send(&frame);
+        self.send(&frame(opcode, payload));
     }
 
     /// Reads up to and with `end`; what follows stays for the next read.
@@ -211,4 +194,26 @@ impl Raw {
         let start = self.received.len().saturating_sub(300);
         String::from_utf8_lossy(&self.received[start..]).into_owned()
     }
+}
+
+/// A client's frame as [`Raw::send_frame`] sends it, for who sends several at once.
+pub fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mask = [0x37, 0xfa, 0x21, 0x3d];
+    let mut frame = vec![0x80 | opcode];
+    match u8::try_from(payload.len()) {
+        Ok(length) if length < 126 => frame.push(0x80 | length),
+        _ => {
+            frame.push(0x80 | 126);
+            let length = u16::try_from(payload.len()).expect("a short payload");
+            frame.extend(length.to_be_bytes());
+        }
+    }
+    frame.extend(mask);
+    frame.extend(
+        payload
+            .iter()
+            .zip(mask.iter().cycle())
+            .map(|(byte, mask)| byte ^ mask),
+    );
+    frame
 }

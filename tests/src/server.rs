@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +20,7 @@ pub const WIDE_SEND_BUFFER: &str = "[listen]\nsocket_send_bytes = \"512KiB\"\n";
 pub struct Server {
     /// The process, its lines read up to `ready`.
     pub process: Process,
-    /// `127.0.0.1:PORT` of the clients' listener.
+    /// `ADDRESS:PORT` of the clients' listener; see [`Place::new`].
     pub clients: String,
     /// `127.0.0.1:PORT` of the clients' listener with TLS; empty if there is none.
     pub tls_clients: String,
@@ -88,20 +89,23 @@ pub struct Place {
 impl Place {
     /// A new folder. The first start on port 0 chooses a port, and all further ones listen there again.
     ///
-    /// Where clients go on connecting while nobody listens, the address should not be the one that their sockets have:
-    /// on loopback such a connect may meet itself, and take the port.
+    /// Instead of 127.0.0.1 each place has a loopback address of its own: while nobody listens, between two starts, nobody else
+    /// can come by its port there. Nor can a client that goes on connecting: its socket has 127.0.0.1, where a connect may meet
+    /// itself and take the port.
     pub fn new(listen: &str) -> Place {
-        let place = Place {
-            folder: Folder::new(),
-            listen: listen.to_owned(),
+        let folder = Folder::new();
+        let listen = match listen.strip_prefix("127.0.0.1:") {
+            Some(port) => format!("{}:{port}", folder.own_address()),
+            None => listen.to_owned(),
         };
+        let place = Place { folder, listen };
         place.configure("");
         place
     }
 
     /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.0.join(name)
+        self.folder.path.join(name)
     }
 
     /// Sets the text of the configuration file.
@@ -193,21 +197,37 @@ fn announced(line: &str) -> String {
 
 /// A new folder, removed when dropped.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct Folder {
+    path: PathBuf,
+    /// Among those of this process.
+    number: u32,
+}
 
 impl Folder {
     fn new() -> Folder {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = env::temp_dir().join(format!("crore-test-{}-{number}", process::id()));
-        fs::create_dir_all(&path).expect("the temporary folder is writable");
-        Folder(path)
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = env::temp_dir().join(format!("crore-test-{}-{number}", process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Folder { path, number },
+                // Of a test that was killed, when this process's number was another's.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("the temporary folder is not writable: {error}"),
+            }
+        }
+    }
+
+    /// A loopback address that no other folder of this process has, and hardly one of another process.
+    fn own_address(&self) -> String {
+        let [_, _, high, low] = process::id().to_be_bytes();
+        format!("127.{}.{low}.{}", 64 | high & 63, 1 + self.number % 254)
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         // What stays behind is in the temporary folder.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
