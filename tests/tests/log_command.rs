@@ -17,13 +17,17 @@ const PAYLOAD_BYTES: usize = 1_000;
 
 fn place_with(log: &str) -> (Place, Server) {
     let mut place = Place::new("127.0.0.1:0");
+    configure(&place, log);
+    let server = place.start();
+    (place, server)
+}
+
+fn configure(place: &Place, log: &str) {
     place.configure(&format!(
         "[node]\ndata_dir = \"{}\"\n[limits]\nmessage_bytes_max = \"16KiB\"\n[[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\n\
          segment_bytes = \"64KiB\"\ncache_bytes = \"64KiB\"\n{log}\n",
         place.path("data").display()
     ));
-    let server = place.start();
-    (place, server)
 }
 
 fn directory(place: &Place) -> PathBuf {
@@ -359,15 +363,18 @@ fn check_gap_then_newest(server: &Server, since: &str, count: u64) {
     assert!(!offsets.is_empty(), "{page}");
 }
 
-/// Segments whose newest message is too old go, also those that were there when the node started.
+/// Segments whose newest message is too old go, also those that were there when the node started, the newest among them.
 #[test]
 fn retention_by_age() {
-    let (mut place, server) = place_with("age_max = \"1s\"");
+    let (mut place, server) = place_with("age_max = \"1d\"");
     let first = publish_many(&server, "a/b", 0..150);
     server.process.signal("KILL");
     let _ = server.end();
     let directory = directory(&place);
     let before = segments(&directory);
+    // The rule would serve them for longer: what is missing has gone.
+    let rule = "[[rule]]\nfilter = \"#\"\nhistory_age_max = \"1d\"";
+    configure(&place, &format!("age_max = \"1s\"\n{rule}"));
     let server = place.start();
     wait_until("dropping segments", || {
         before.iter().all(|segment| !segment.exists())
@@ -375,13 +382,24 @@ fn retention_by_age() {
     publish_many(&server, "a/b", 150..151);
     let url = server.url(&format!("/topics/a/b?since={first}"));
     let page = curl(&[&url]).expect(200).json();
-    // Too old for the rule, which is looked at first, or gone: both were a second ago.
-    let reason = page["gap"]["reason"].as_str();
-    assert!(
-        matches!(reason, Some("evicted" | "history_limit")),
-        "{page}"
-    );
+    assert_eq!(page["gap"]["reason"], "evicted", "{page}");
     server.process.signal("TERM");
     server.end().assert_success();
     check(&log("verify", &directory, &[]), 0, &["whole: "]);
+}
+
+/// What the log keeps and the rule does not serve any more is missing for another reason.
+#[test]
+fn too_old_for_the_rule() {
+    let rule = "[[rule]]\nfilter = \"#\"\nhistory_age_max = \"1s\"";
+    let (_place, server) = place_with(&format!("age_max = \"1d\"\n{rule}"));
+    let first = publish_many(&server, "a/b", 0..3);
+    let url = server.url(&format!("/topics/a/b?since={first}"));
+    let page = || curl(&[&url]).expect(200).json();
+    wait_until("growing old", || {
+        page()["messages"] == serde_json::json!([])
+    });
+    let page = page();
+    assert_eq!(page["gap"]["reason"], "history_limit", "{page}");
+    assert_eq!(page["gap"]["to"], 3, "{page}");
 }
