@@ -4,13 +4,14 @@ use std::fs;
 use std::time::Duration;
 
 use end_to_end::curl::{curl, publish, stream};
+use end_to_end::metrics::Metrics;
 use end_to_end::process::{Ended, Process};
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::{crore, node, reports};
 use serde_json::Value;
 
 /// How long a browser may walk through all views.
-const WALK: Duration = Duration::from_secs(120);
+const WALK: Duration = Duration::from_secs(300);
 
 /// A subscriber of `news/one`, and some messages.
 fn load(clients: &str) -> Process {
@@ -71,6 +72,7 @@ fn connections_by_the_command_line() {
     run(&server, &["conn", "show", &id]).assert_success();
     run(&server, &["conn", "kick", &id]).assert_success();
     subscriber.end();
+    Metrics::of(&server.operators).wait_for("crore_connections", |count| count == 0);
     let again = run(&server, &["conn", "kick", &id]);
     assert_eq!(again.status.code(), Some(1), "{again:?}");
     assert!(again.lines.join("\n").contains("404"), "{again:?}");

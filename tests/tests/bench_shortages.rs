@@ -88,14 +88,7 @@ fn few_descriptors_are_told_in_words() {
     ]);
     command.arg(tools::crore().get_program());
     command.args(["bench", "sub", "--url", &url, "--clients", "500"]);
-    command.args([
-        "--topics",
-        "t/{1..10}",
-        "--threads",
-        "2",
-        "--duration",
-        "2s",
-    ]);
+    command.args(["--topics", "t/{1..10}", "--threads", "2"]);
     let mut bench = Process::start(command.env_remove("CRORE_BINARY"));
     let clients: u64 = bench.wait_for("the bound", |line| {
         let (clients, why) = line
@@ -105,10 +98,17 @@ fn few_descriptors_are_told_in_words() {
     });
     assert!((10..100).contains(&clients), "{clients}");
     bench.wait_for("all that fit", |line| {
-        let text = format!("{clients} of {clients} open");
-        line.contains(&text).then_some(())
+        let open = line.split_whitespace().nth(1)?;
+        (open == clients.to_string()).then_some(())
     });
-    bench.end().assert_success();
+    bench.signal("TERM");
+    let ended = bench.end();
+    let all = format!("{clients} of {clients} open");
+    assert!(
+        ended.lines.iter().any(|line| line.contains(&all)),
+        "{ended:?}"
+    );
+    assert_eq!(ended.status.code(), Some(143), "{ended:?}");
 }
 
 /// Somebody lowers its limit while it connects.
@@ -127,8 +127,9 @@ fn descriptors_that_run_out_are_waited_for() {
         "--threads",
         "1",
         "--connect-rate",
-        "100",
+        "50",
     ]);
+    // Six seconds until all are there are time enough to lower it.
     bench.wait_for("some clients", |figures| live(figures) > 20);
     bench.limit_descriptors(Some(30));
     bench.wait_for("trouble by name", |figures| {

@@ -9,6 +9,9 @@ use end_to_end::server::Server;
 use end_to_end::tools::{crore, node, python};
 use serde_json::{Value, json};
 
+/// How long a browser may take to start and to do what it is there for.
+const BROWSER: Duration = Duration::from_secs(300);
+
 /// Short messages too, and with one I/O thread, so that there is one compressor.
 const COMPRESSED: &str = "[node]\nio_threads = 1\n\n[websocket]\ncompression = true\n\
     compression_bytes_min = 16\n";
@@ -134,10 +137,11 @@ fn eventsource_misses_nothing_when_its_link_breaks() {
 #[test]
 fn the_live_page_in_a_browser() {
     let server = Server::start();
-    let mut page = Process::start(&mut node("page.cjs", &[&server.operators_url("/")]));
+    let page = Process::start(&mut node("page.cjs", &[&server.operators_url("/")]));
+    let mut page = page.with_patience(BROWSER);
     assert_eq!(page.json(), json!({ "watching": true }));
     publish(&server.url("/topics/demo/elsewhere"), "from elsewhere");
-    page.end_within(Duration::from_secs(90)).assert_success();
+    page.end_within(BROWSER).assert_success();
 }
 
 /// What is published while a link is broken is not recovered for a filter: the page says so.
@@ -149,7 +153,8 @@ fn the_live_page_shows_a_gap() {
     );
     let proxy = Proxy::to(&server.clients);
     let link = format!("http://{}", proxy.address);
-    let mut page = Process::start(&mut node("page.cjs", &[&server.operators_url("/"), &link]));
+    let page = Process::start(&mut node("page.cjs", &[&server.operators_url("/"), &link]));
+    let mut page = page.with_patience(BROWSER);
     assert_eq!(page.json(), json!({ "watching": true }));
     publish(&server.url("/topics/demo/elsewhere"), "from elsewhere");
     assert_eq!(page.json(), json!({ "seen": true }));
@@ -159,7 +164,7 @@ fn the_live_page_shows_a_gap() {
         publish(&server.url("/topics/demo/elsewhere"), &"x".repeat(40_000));
     }
     proxy.mend();
-    page.end_within(Duration::from_secs(90)).assert_success();
+    page.end_within(BROWSER).assert_success();
 }
 
 /// Starts npm's `eventsource` and waits until it is subscribed.

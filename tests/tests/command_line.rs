@@ -15,6 +15,7 @@ fn signals_end_it_by_its_drain() {
         let ended = server.end();
         let code = ended.status.code().unwrap_or(-1);
         assert!(codes.contains(&code), "{signal}: {:?}", ended);
+        // Nobody else listens at a place's address.
         assert!(
             std::net::TcpStream::connect(clients).is_err(),
             "{signal}: still listening"

@@ -16,7 +16,7 @@ use end_to_end::tools::crore;
 
 const GOING_AWAY: u16 = 3001;
 /// Threads and disks may take so long to end when clients have gone.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 fn news() -> Item<'static> {
     Item {
@@ -39,9 +39,9 @@ fn drain_command(server: &Server, arguments: &[&str]) -> Process {
     Process::start(command.args(arguments))
 }
 
-fn on_disk(place: &Place, further: &str) -> String {
+fn on_disk(place: &Place, window: &str, further: &str) -> String {
     format!(
-        "[node]\ndata_dir = \"{}\"\ndrain_window = \"2s\"\n{further}\n\
+        "[node]\ndata_dir = \"{}\"\ndrain_window = \"{window}\"\n{further}\n\
          [[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\nage_max = \"1d\"\n",
         place.path("data").display()
     )
@@ -139,21 +139,23 @@ fn publish_to_the_end(address: String, topic: String) -> u64 {
 }
 
 /// Publishers go on while the node ends by a signal, on a log on disk: what was acknowledged is in the log after a restart.
-fn all_acknowledged_is_kept(end: impl Fn(&Server)) {
-    // Publishers try to connect while nobody listens.
-    let mut place = Place::new("127.0.0.2:0");
-    place.configure(&on_disk(&place, "io_threads = 2"));
+fn all_acknowledged_is_kept(window: &str, end: impl Fn(&Server, &mut Metrics<'_>)) {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&on_disk(&place, window, "io_threads = 2"));
     let server = place.start();
     let watcher = subscribed(&server);
+    let _deaf = deaf(&server);
+    let mut metrics = Metrics::of(&server.operators);
+    let appended = "crore_messages_appended_total";
+    let before = metrics.scrape().number(appended);
     let publishers: Vec<_> = (0..3)
         .map(|number| {
             let address = server.clients.clone();
             thread::spawn(move || publish_to_the_end(address, format!("t/{number}")))
         })
         .collect();
-    let mut metrics = Metrics::of(&server.operators);
-    metrics.wait_for("crore_messages_appended_total", |count| count >= 100);
-    end(&server);
+    metrics.wait_for(appended, |count| count >= before + 100);
+    end(&server, &mut metrics);
     let ended = server.end();
     drop(watcher);
     let acknowledged: Vec<u64> = publishers
@@ -175,32 +177,38 @@ fn all_acknowledged_is_kept(end: impl Fn(&Server)) {
 
 #[test]
 fn a_drain_keeps_what_it_has_acknowledged() {
-    all_acknowledged_is_kept(|server| server.process.signal("TERM"));
+    all_acknowledged_is_kept("2s", |server, _| server.process.signal("TERM"));
 }
 
-/// The same of a node that is killed within its drain.
+/// The same of a node that is killed within its drain, which lasts as long as somebody reads nothing.
 #[test]
 fn so_does_a_kill_within_a_drain() {
-    all_acknowledged_is_kept(|server| {
+    all_acknowledged_is_kept("1h", |server, metrics| {
         server.process.signal("TERM");
-        Metrics::of(&server.operators).wait_for("crore_draining", |draining| draining == 1);
+        metrics.wait_for("crore_draining", |draining| draining == 1);
         server.process.signal("KILL");
     });
+}
+
+/// A client that reads nothing of what it has subscribed to, and is owed more than sockets hold.
+fn deaf(server: &Server) -> Raw {
+    let mut deaf = Raw::web_socket(&server.clients, "/crore", "crore.v1");
+    deaf.send_frame(2, &[0x01, 0x00, 1, 0]);
+    assert_eq!(deaf.read_frame().1[0], 0x81);
+    deaf.send_frame(2, &[0x02, 0x00, 1, 1, 0, 4, b'b', b'u', b'l', b'k', 0]);
+    assert_eq!(deaf.read_frame().1[0], 0x82);
+    let payload = "x".repeat(100 << 10);
+    for _ in 0..40 {
+        publish(&server.url("/topics/bulk"), &payload);
+    }
+    deaf
 }
 
 /// Who reads nothing holds the drain up for its window, and no longer.
 #[test]
 fn a_client_that_does_not_read() {
     let server = Server::with_configuration("[node]\ndrain_window = \"2s\"\n");
-    let mut deaf = Raw::web_socket(&server.clients, "/crore", "crore.v1");
-    deaf.send_frame(2, &[0x01, 0x00, 1, 0]);
-    deaf.send_frame(2, &[0x02, 0x00, 1, 1, 0, 4, b'n', b'e', b'w', b's', 0]);
-    let mut metrics = Metrics::of(&server.operators);
-    metrics.wait_for("crore_subscriptions", |count| count == 1);
-    let payload = "x".repeat(100 << 10);
-    for _ in 0..40 {
-        publish(&server.url("/topics/news"), &payload);
-    }
+    let _deaf = deaf(&server);
     let began = Instant::now();
     let drain = drain_command(&server, &[]).end();
     drain.assert_success();
@@ -215,7 +223,7 @@ fn a_client_that_does_not_read() {
 #[test]
 fn a_disk_that_hangs() {
     let mut place = Place::new("127.0.0.2:0");
-    place.configure(&on_disk(&place, "[limits]\nlog_stall_timeout = \"1s\""));
+    place.configure(&on_disk(&place, "2s", "[limits]\nlog_stall_timeout = \"1s\""));
     let disk = HangingDisk::new(&place);
     let launched = place.launch_by(&disk.words());
     let server = place.started(launched);

@@ -13,6 +13,10 @@ use end_to_end::tokens::{now_s, revoke, started};
 use end_to_end::tools::crore;
 use serde_json::json;
 
+/// How long a token holds whose end is awaited: what has to happen before has to have happened on a slow machine too.
+const LIFETIME_S: u64 = 15;
+/// And that long before it those are told who would be closed.
+const SHORT: &str = "leeway = \"0s\"\nnotice_before = \"5s\"\n";
 const FORBIDDEN: u64 = 202;
 const REVOKED: u64 = 205;
 
@@ -20,11 +24,11 @@ fn assert_subscribed(frame: &Frame) {
     assert!(matches!(frame, Frame::Subscribed { .. }), "{frame:?}");
 }
 
-/// What comes next that is no notice of an expiry.
+/// What comes next that is no notice of an expiry, nor how far a filter has come, which is told now and then.
 fn next(native: &mut Native) -> Frame {
     loop {
         match native.next_frame() {
-            Frame::TokenExpires(_) => {}
+            Frame::TokenExpires(_) | Frame::CaughtUp(_) => {}
             other => return other,
         }
     }
@@ -33,9 +37,9 @@ fn next(native: &mut Native) -> Frame {
 /// Told ahead, refused from the second on, closed by the sweep: sessions, event streams, long polls and echoes.
 #[test]
 fn everything_ends_with_its_token() {
-    let (_place, issuer, server) = started("leeway = \"0s\"\n");
+    let (_place, issuer, server) = started(SHORT);
     let (expires_s, claims) = (
-        now_s() + 8,
+        now_s() + LIFETIME_S,
         |exp: u64| json!({"sub": "anna", "exp": exp, "permissions": {"all": ["#"]}}),
     );
     let token = issuer.sign(&claims(expires_s));
@@ -46,6 +50,9 @@ fn everything_ends_with_its_token() {
         EventStream::open(&server.url(&format!("/topics/news?token={token}")), 1, None);
     let poll = server.url(&format!("/topics/news?wait=60s&token={token}"));
     let poll = std::thread::spawn(move || curl(&[&poll]));
+    let mut metrics = Metrics::of(&server.operators);
+    let polls = "crore_sessions{protocol=\"long_poll\"}";
+    metrics.wait_for(polls, |count| count == 1);
 
     assert_eq!(native.next_frame(), Frame::TokenExpires(expires_s * 1_000));
     let event = events.next_event();
@@ -65,7 +72,6 @@ fn everything_ends_with_its_token() {
         .expect_problem(401, "token_expired");
     curl(&[&server.url(&format!("/topics/news?token={token}"))])
         .expect_problem(401, "token_expired");
-    let mut metrics = Metrics::of(&server.operators);
     let scrape = metrics.wait_for("crore_tokens_expired_total", |count| count == 3);
     assert_eq!(scrape.number("crore_sessions{protocol=\"native\"}"), 1);
     drop(lasting);
@@ -81,7 +87,7 @@ fn a_renewal_over_the_live_connection() {
     }
     // What does not hold, or is somebody else's, changes nothing.
     native.renew(4, "x.y.z");
-    let answer = native.next_frame();
+    let answer = next(&mut native);
     assert!(
         matches!(
             answer,
@@ -95,7 +101,7 @@ fn a_renewal_over_the_live_connection() {
         "{answer:?}"
     );
     native.renew(5, &issuer.token("--sub ben --subscribe #"));
-    let answer = native.next_frame();
+    let answer = next(&mut native);
     assert!(
         matches!(
             answer,
@@ -108,8 +114,8 @@ fn a_renewal_over_the_live_connection() {
         "{answer:?}"
     );
     native.publish(6, "a", "before");
-    assert_eq!(native.next_frame(), Frame::Published(6));
-    let message = native.next_frame();
+    assert_eq!(next(&mut native), Frame::Published(6));
+    let message = next(&mut native);
     assert!(
         matches!(
             message,
@@ -126,7 +132,7 @@ fn a_renewal_over_the_live_connection() {
     native.renew(7, &second);
     let mut ended = Vec::new();
     loop {
-        match native.next_frame() {
+        match next(&mut native) {
             Frame::Unsubscribed {
                 subscription,
                 code: 2000,
@@ -141,9 +147,9 @@ fn a_renewal_over_the_live_connection() {
     ended.sort_unstable();
     assert_eq!(ended, [2, 3]);
     native.publish(8, "b/1", "nobody listens");
-    assert_eq!(native.next_frame(), Frame::Published(8));
+    assert_eq!(next(&mut native), Frame::Published(8));
     native.publish(9, "a", "x");
-    let answer = native.next_frame();
+    let answer = next(&mut native);
     assert!(
         matches!(
             answer,
@@ -157,7 +163,7 @@ fn a_renewal_over_the_live_connection() {
     );
     let mut other = Native::with_token(&server.clients, &first);
     other.publish(1, "a", "after");
-    let message = native.next_frame();
+    let message = next(&mut native);
     assert!(
         matches!(&message, Frame::Message { subscription: Some(1), payload, .. } if payload == "after"),
         "{message:?}"
@@ -169,9 +175,9 @@ fn a_renewal_over_the_live_connection() {
 /// `crore sub` goes on over the end of its token: the file has another one by then.
 #[test]
 fn a_token_file_is_read_again() {
-    let (place, issuer, server) = started("leeway = \"0s\"\n");
+    let (place, issuer, server) = started(SHORT);
     let file = place.path("token");
-    let exp = now_s() + 9;
+    let exp = now_s() + LIFETIME_S;
     let claims = |exp: u64| json!({"sub": "anna", "exp": exp, "permissions": {"all": ["news"]}});
     let first = issuer.sign(&claims(exp));
     let write = |token: &str| fs::write(&file, token).expect("the folder is ours");

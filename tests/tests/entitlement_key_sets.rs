@@ -1,7 +1,7 @@
 //! Key sets of an issuer on the real binary: from a file and from an address; names, caching, rotation, and an issuer in trouble.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use end_to_end::PATIENCE;
 use end_to_end::curl::{Answer, curl};
@@ -103,6 +103,8 @@ fn from_an_address() {
     let mut native = Native::with_token(&server.clients, &token);
 
     key_set.publish(&[&new]);
+    // So that an unknown name is a reason to ask again, and not an unknown key.
+    key_set.rests_for(Duration::from_secs(1));
     let other = new.token("--sub ben --history news");
     until_taken(&server, &other);
     ask(&server, &token).expect_problem(401, "unauthorized");

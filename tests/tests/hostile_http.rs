@@ -13,7 +13,7 @@ use end_to_end::server::Server;
 const TIGHT: &str = r#"
 [http]
 head_bytes_max = "2KiB"
-handshake_timeout = "2s"
+handshake_timeout = "1m"
 
 [limits]
 message_bytes_max = "4KiB"

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
+use end_to_end::metrics::Metrics;
 use end_to_end::raw::Raw;
 use end_to_end::server::Server;
 use serde_json::{Value, json};
@@ -188,19 +189,28 @@ fn envelopes() {
     assert_eq!(messages("tagged")[0]["tags"]["kind"], "goal");
 }
 
+/// How long a poll may wait: the most that there is by default.
+const WAIT: Duration = Duration::from_secs(60);
+
 #[test]
 fn a_long_poll_answers_with_the_next_message() {
     let server = Server::start();
     let url = server.url("/topics/slow/news");
     let start = position(&publish(&url, "old"));
-    let waiting_url = format!("{url}?since={start}&wait=15s");
-    let asked = Instant::now();
-    let waiting = std::thread::spawn(move || curl(&[&waiting_url]).expect(200).json());
-    std::thread::sleep(Duration::from_millis(500));
+    let waiting_url = format!("{url}?since={start}&wait={}s", WAIT.as_secs());
+    let waiting = std::thread::spawn(move || {
+        let answer = curl(&[&waiting_url]).expect(200).json();
+        (answer, Instant::now())
+    });
+    let mut metrics = Metrics::of(&server.operators);
+    let polls = "crore_sessions{protocol=\"long_poll\"}";
+    metrics.wait_for(polls, |count| count == 1);
+    let began = Instant::now();
     publish(&url, "new");
-    assert_eq!(payloads(&waiting.join().unwrap()), ["new"]);
+    let (answer, answered) = waiting.join().unwrap();
+    assert_eq!(payloads(&answer), ["new"]);
     assert!(
-        asked.elapsed() < Duration::from_secs(10),
+        answered.saturating_duration_since(began) < WAIT / 2,
         "it waited to the end"
     );
 

@@ -407,8 +407,13 @@ enum Held {
 
 fn connections(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
     let topics = ["--topics", "p/s{1..4}", "--clients", "8", "--threads", "1"];
+    // All are there before anything is compared: one that is still in its handshake would be a session of another kind later.
     let subscribe = |url: &str, more: &[&str]| {
-        Bench::start(&[&["sub", "--url", url], &topics[..], more].concat())
+        let mut bench = Bench::start(&[&["sub", "--url", url], &topics[..], more].concat());
+        bench.wait_for("all of them", |figures| {
+            figures["clients_live"].as_u64() == Some(8)
+        });
+        bench
     };
     held.push(Held::Bench(subscribe(&server.ws_url("/crore"), &[])));
     watch.moves(

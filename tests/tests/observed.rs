@@ -6,6 +6,7 @@ use end_to_end::curl::{curl, publish};
 use end_to_end::event_stream::EventStream;
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Item, Native};
+use end_to_end::rate::Rate;
 use end_to_end::raw::Raw;
 use end_to_end::server::Server;
 use serde_json::Value;
@@ -43,9 +44,15 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     let url = |topic: &str| server.url(&format!("/topics/$sys/{topic}"));
     let mut connected = EventStream::open(&url("clients/connected"), 1, None);
     let first = native(&server);
-    let event = connected.next_message();
-    let told = json(&event.data);
-    assert_eq!(told["node"], "crore");
+    // The stream's own beginning may be told to it, too.
+    let (event, told) = loop {
+        let event = connected.next_message();
+        let told = json(&event.data);
+        assert_eq!(told["node"], "crore");
+        if told["transport"] != "events" {
+            break (event, told);
+        }
+    };
     assert_eq!(told["transport"], "native");
     assert!(told["connection"].is_string(), "{told}");
     drop(connected);
@@ -90,8 +97,13 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     let figures = json(&statistics.next_message().data);
     assert!(figures["connections"].as_u64() >= Some(3), "{figures}");
     assert_eq!(figures["node"], "crore");
-    let later = json(&statistics.next_message().data);
-    assert!(later["uptime_s"].as_u64() > figures["uptime_s"].as_u64());
+    // Further ones follow by themselves. Two of a node that stood still in between may be of the same second.
+    let uptime_s = |figures: &Value| figures["uptime_s"].as_u64().expect("seconds");
+    let mut later = uptime_s(&figures);
+    while later == uptime_s(&figures) {
+        later = uptime_s(&json(&statistics.next_message().data));
+    }
+    assert!(later > uptime_s(&figures));
 }
 
 /// A million returning clients are a few messages and a count.
@@ -102,6 +114,7 @@ fn a_storm_is_summarised() {
     );
     let url = server.url("/topics/$sys/clients/connected");
     let mut connected = EventStream::open(&url, 1, None);
+    let rate = Rate::of(5);
     let clients: Vec<Native> = (0..100).map(|_| native(&server)).collect();
     let (mut messages, mut count) = (0, 0);
     while count < clients.len() as u64 {
@@ -112,7 +125,8 @@ fn a_storm_is_summarised() {
     // The stream's own beginning may be one of those that are counted.
     let counts = [clients.len() as u64, clients.len() as u64 + 1];
     assert!(counts.contains(&count), "{count}");
-    assert!(messages < 100, "{messages}");
+    // Those within the rate, and in each second one with the count of the others.
+    assert!(messages <= 2 * rate.most(), "{messages}");
 }
 
 #[test]
@@ -250,7 +264,11 @@ fn the_audit_log_says_who_was_refused_what() {
     let ask = |topic: &str| curl(&["-H", &key, "-d", "hi", &format!("{base}/topics/{topic}")]);
     ask("mine").expect(200);
     ask("theirs").expect_problem(403, "forbidden");
-    let line = process.json();
+    let audit = |line: &str| {
+        let line = json(line);
+        (line["target"] == "audit").then_some(line)
+    };
+    let line = process.wait_for("a refusal", audit);
     for (name, value) in [
         ("target", "audit"),
         ("level", "warn"),
@@ -264,16 +282,19 @@ fn the_audit_log_says_who_was_refused_what() {
     }
     let mut flood = Raw::connect(base.trim_start_matches("http://").trim_end_matches('/'));
     let request = format!("GET /topics/no HTTP/1.1\r\nHost: a\r\n{key}\r\n\r\n");
+    let rate = Rate::of(3);
     flood.send(request.repeat(50).as_bytes());
-    let left_out = loop {
-        let line = process.json();
+    // Each has a line of its own or is one of a count.
+    let (mut lines, mut refusals) = (0, 0);
+    while refusals < 50 {
+        let line = process.wait_for("refusals", audit);
         assert!(!line.to_string().contains(SUBSCRIBER), "{line}");
-        if let Some(count) = line["count"].as_str() {
-            assert_eq!(line["target"], "audit");
-            break count.parse::<u32>().unwrap();
-        }
-    };
-    assert!((40..50).contains(&left_out), "{left_out}");
+        let count = line["count"].as_str();
+        refusals += count.map_or(1, |count| count.parse::<u32>().unwrap());
+        lines += 1;
+    }
+    assert_eq!(refusals, 50);
+    assert!(lines <= 2 * rate.most(), "{lines}");
 }
 
 /// Levels come from the configuration; publishing goes on whatever is written.

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::Instant;
 
 use end_to_end::PATIENCE;
+use end_to_end::bench::Bench;
 use end_to_end::curl::{curl, stream};
+use end_to_end::metrics::Metrics;
 use end_to_end::process::assert_success;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
@@ -68,14 +69,12 @@ impl Secure {
 
     /// A number at `/metrics`, by the name of the family and its label.
     fn metric(&self, name: &str) -> u64 {
-        let text = curl(&[&self.server.operators_url("/metrics")])
-            .expect(200)
-            .body;
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_else(|| panic!("{name} is not there"))
-            .trim()
-            .parse()
-            .unwrap()
+        Metrics::of(&self.server.operators).scrape().number(name)
+    }
+
+    /// Waits until that number is this: what ends is counted some time after its client has seen the end.
+    fn wait_for(&self, name: &str, number: u64) {
+        Metrics::of(&self.server.operators).wait_for(name, |now| now == number);
     }
 }
 
@@ -128,7 +127,7 @@ fn publish_history_and_events_over_https_in_both_versions() {
         .expect(200)
         .json();
     assert_eq!(plain["messages"], history["messages"]);
-    assert_eq!(secure.metric("crore_tls_connections{version=\"1.3\"}"), 1);
+    secure.wait_for("crore_tls_connections{version=\"1.3\"}", 1);
     assert!(secure.metric("crore_tls_handshakes_total{kind=\"full\"}") >= 4);
 }
 
@@ -201,9 +200,9 @@ fn application_protocols() {
         !refused.status.success() && said.contains("no application protocol"),
         "{said}"
     );
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_failed_total{reason=\"no_agreement\"}"),
-        1
+    secure.wait_for(
+        "crore_tls_handshakes_failed_total{reason=\"no_agreement\"}",
+        1,
     );
 }
 
@@ -228,14 +227,11 @@ fn plain_http_on_the_tls_port() {
     let mut raw = Raw::connect(&secure.server.tls_clients);
     raw.send(b"\x80nothing that anybody speaks");
     raw.read_to_close();
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_failed_total{reason=\"plain_http\"}"),
-        1
+    secure.wait_for(
+        "crore_tls_handshakes_failed_total{reason=\"plain_http\"}",
+        1,
     );
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_failed_total{reason=\"malformed\"}"),
-        1
-    );
+    secure.wait_for("crore_tls_handshakes_failed_total{reason=\"malformed\"}", 1);
 }
 
 #[test]
@@ -246,12 +242,9 @@ fn who_says_nothing_is_closed_after_the_handshake_timeout() {
     let mut raw = Raw::connect(&secure.server.tls_clients);
     raw.send(&[22, 3, 1, 1, 0, 1]);
     assert!(raw.closes_within(PATIENCE));
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_failed_total{reason=\"gone\"}"),
-        2
-    );
-    assert_eq!(secure.metric("crore_tls_bytes{part=\"state\"}"), 0);
-    assert_eq!(secure.metric("crore_tls_bytes{part=\"buffers\"}"), 0);
+    secure.wait_for("crore_tls_handshakes_failed_total{reason=\"gone\"}", 2);
+    secure.wait_for("crore_tls_bytes{part=\"state\"}", 0);
+    secure.wait_for("crore_tls_bytes{part=\"buffers\"}", 0);
 }
 
 /// The serial number that a new client sees.
@@ -383,10 +376,7 @@ fn a_stalled_reader_costs_one_record() {
             b"GET /topics/busy HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
         )
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while secure.metric("crore_sessions{protocol=\"events\"}") == 0 {
-        assert!(Instant::now() < deadline);
-    }
+    secure.wait_for("crore_sessions{protocol=\"events\"}", 1);
     let body = "x".repeat(500_000);
     let file = secure.place.path("body");
     fs::write(&file, body).unwrap();
@@ -480,7 +470,10 @@ fn a_certificate_of_rsa() {
 fn the_bench_says_goodbye() {
     let secure = Secure::start();
     let url = format!("wss://localhost:{}", secure.port());
-    assert_success(tools::crore().args(["bench", "sub", "--url", &url]).args([
+    let mut bench = Bench::start(&[
+        "sub",
+        "--url",
+        &url,
         "--ca",
         &secure.certificate,
         "--clients",
@@ -489,13 +482,13 @@ fn the_bench_says_goodbye() {
         "hot",
         "--choice",
         "common",
-        "--duration",
-        "1s",
-    ]));
-    let begin = Instant::now();
-    while secure.metric("crore_tls_connections{version=\"1.3\"}") > 0 {
-        assert!(begin.elapsed() < PATIENCE);
-    }
+    ]);
+    bench.wait_for("all of them", |figures| {
+        figures["clients_live"].as_u64() == Some(50)
+    });
+    bench.ask_to_end();
+    assert_eq!(bench.end_within(PATIENCE).code, Some(143));
+    secure.wait_for("crore_tls_connections{version=\"1.3\"}", 0);
     assert_eq!(
         secure.metric("crore_tls_handshakes_total{kind=\"full\"}"),
         50

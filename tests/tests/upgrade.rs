@@ -73,7 +73,8 @@ fn publish_frame(request: u8, topic: &str, payload: &str) -> Vec<u8> {
 
 #[test]
 fn everybody_stays() {
-    let mut server = Server::with_configuration("[node]\nio_threads = 2\n");
+    let configuration = "[node]\nio_threads = 2\n[http]\nwait_max = \"10m\"\n";
+    let mut server = Server::with_configuration(configuration);
     let url = |topic: &str| server.url(&format!("/topics/{topic}"));
     let (news, wide, slow, polled) = (url("news"), url("w/1/x"), url("slow"), url("polled"));
     let clients = server.clients.clone();
@@ -98,8 +99,10 @@ fn everybody_stays() {
     half.send(&frame[..9]);
     // A long poll that nobody has answered yet.
     let before = position(&publish(&polled, "before"));
-    let polled_url = format!("{polled}?since={before}&wait=15s");
+    let polled_url = format!("{polled}?since={before}&wait=600s");
     let poll = thread::spawn(move || curl(&[&polled_url]).expect(200).json());
+    let polls = "crore_sessions{protocol=\"long_poll\"}";
+    Metrics::of(&server.operators).wait_for(polls, |count| count == 1);
     publish(&news, "one");
     assert_eq!(next(&mut plain), "one");
     assert_eq!(events.next_message().data, "one");
