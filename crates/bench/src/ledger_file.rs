@@ -81,6 +81,7 @@ mod tests {
     #[test]
     fn files_are_waited_for() {
         let folder = std::env::temp_dir().join(format!("crore-ledger-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let paths = ["a", "b"].map(|name| folder.join(name));
         let mut awaited = Awaited::new(&paths);

@@ -170,6 +170,7 @@ mod tests {
     #[test]
     fn lines_reach_sockets_of_both_kinds() {
         let folder = env::temp_dir().join(format!("crore-notify-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();

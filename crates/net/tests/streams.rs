@@ -5,7 +5,7 @@ mod harness;
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::{PATIENCE, Side, loopback, options, pair};
 use net::kernel::{
@@ -121,7 +121,9 @@ fn ipv6_listens_and_takes_ipv4_too() {
 #[test]
 fn listeners_are_numbered_and_a_taken_port_is_noticed() {
     let (mut server, mut client) = (Side::new(), Side::new());
-    let first = server.listen();
+    // Of an address that no other test listens at, as its port has to be free again.
+    let own = SocketAddr::from(([127, 0, 7, 3], 0));
+    let (_, first) = server.net.listen(&ListenOptions::new(own)).expect("a port");
     let (number, second) = server
         .net
         .listen(&ListenOptions::new(loopback()))
@@ -216,10 +218,8 @@ fn a_reset_is_reported_as_closed_and_the_key_is_dead() {
 #[test]
 fn nobody_listens() {
     let mut client = Side::new();
-    let free = TcpListener::bind(loopback())
-        .expect("a port")
-        .local_addr()
-        .expect("bound");
+    // A port that nobody is given.
+    let free = SocketAddr::from(([127, 0, 0, 1], 1));
     match client.net.connect(free, &ConnectOptions::default()) {
         Ok(conn) => client.expect(Event::Closed {
             conn,
@@ -464,6 +464,25 @@ fn the_end_of_listening_loses_nobody() {
     assert_eq!(server.statistics().accepted, 20);
 }
 
+/// Waits until so many connections to a listener are established at its end, too, which may be a moment after their clients say so.
+fn await_queued(listener: SocketAddr, count: usize) {
+    let end = format!(":{:04X}", listener.port());
+    let is_queued = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        let local = words.next().is_some_and(|local| local.ends_with(&end));
+        local && words.nth(1) == Some("01")
+    };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let table = std::fs::read_to_string("/proc/thread-self/net/tcp").expect("the table");
+        if table.lines().filter(is_queued).count() >= count {
+            return;
+        }
+        assert!(Instant::now() < deadline, "they are not established");
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn one_poll_accepts_a_bounded_number() {
     let options = KernelOptions {
@@ -475,6 +494,7 @@ fn one_poll_accepts_a_bounded_number() {
     let peers: Vec<TcpStream> = (0..7)
         .map(|_| TcpStream::connect(address).expect("connected"))
         .collect();
+    await_queued(address, peers.len());
     let mut batches = Vec::new();
     while batches.iter().sum::<usize>() < peers.len() {
         server.poll(Some(PATIENCE));

@@ -17,7 +17,7 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request, ResponseWriter};
 use wire::websocket::{Assembler, Event, Role, frame};
 
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is done to the tenth record on its way to subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -31,7 +31,7 @@ fn node_of_its_own() -> Node {
 impl Drop for Port {
     fn drop(&mut self) {
         if let Some(node) = self.node.write().unwrap().take() {
-            node.stop(Duration::from_secs(10)).unwrap();
+            node.stop(Duration::from_secs(60)).unwrap();
         }
     }
 }
@@ -99,7 +99,7 @@ impl Port {
     fn ask(&self, line: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         write!(
             stream,

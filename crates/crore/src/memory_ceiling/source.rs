@@ -198,6 +198,7 @@ mod tests {
     #[test]
     fn the_tightest_group_counts() {
         let root = std::env::temp_dir().join(format!("crore-cgroup-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
         let put = |path: &str, text: &str| {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

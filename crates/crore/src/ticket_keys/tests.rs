@@ -13,6 +13,7 @@ impl Folder {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("crore-ticket-keys-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }

@@ -1,4 +1,4 @@
-//! One `Kernel` with its events in order, waiting at most ten seconds for each.
+//! One `Kernel` with its events in order, waiting at most a minute for each.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -14,7 +14,7 @@ use net::kernel::{
 use net::{Conn, Event, Net, Read, Write};
 
 /// Far more than anything here takes; only a failing test waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Side {
     pub net: Kernel,
