@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const LINE_BYTES_MAX: usize = 8 << 10;
 /// What stands where one was.
 const CUT: &str = "...";
+/// What every line as JSON has; no field has such a name.
+const OWN_NAMES: [&str; 5] = ["number", "time", "level", "target", "message"];
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -108,6 +110,7 @@ impl Line<'_> {
         // Cut as values, so that what is written stays JSON.
         let value_bytes_max = LINE_BYTES_MAX / 8;
         for (name, value) in self.fields {
+            debug_assert!(!OWN_NAMES.contains(name), "{name} is the line's own");
             let value = match value.len() > value_bytes_max {
                 true => cut_at(value, value_bytes_max),
                 false => (*value).to_owned(),

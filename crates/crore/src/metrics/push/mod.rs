@@ -72,11 +72,7 @@ pub fn spawn(mut push: Push) -> io::Result<()> {
             let mut due = Instant::now();
             loop {
                 let result = push.once();
-                if let Some((level, sentence, error)) = telling.line(Instant::now(), &result) {
-                    let target = push.target.to_string();
-                    push.log
-                        .write(level, sentence, &[("target", &target), ("error", &error)]);
-                }
+                push.tell(&mut telling, &result);
                 // One that took longer than an interval is not made up for.
                 due = (due + push.interval).max(Instant::now());
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -99,6 +95,14 @@ impl Push {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         result
+    }
+
+    /// Says in the log what came of a push, if that is news.
+    fn tell(&self, telling: &mut Telling, result: &io::Result<()>) {
+        if let Some((level, sentence, error)) = telling.line(Instant::now(), result) {
+            let fields = [("to", &*self.target.to_string()), ("error", &error)];
+            self.log.write(level, sentence, &fields);
+        }
     }
 }
 

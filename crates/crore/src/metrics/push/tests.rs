@@ -3,7 +3,7 @@
 use super::super::families::Families;
 use super::super::line_protocol::tests::parse;
 use super::*;
-use crate::logging::{Format, Levels};
+use crate::logging::{Format, Levels, Target as LogTarget, Wanted};
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
@@ -103,6 +103,24 @@ fn targets() {
 fn what_the_log_shows_of_a_target_has_no_credentials() {
     let target = Target::parse("http://a:1/write?u=x&p=secret", 9).unwrap();
     assert_eq!(target.to_string(), "http://a:1/write");
+}
+
+#[test]
+fn what_the_log_hears_stays_a_line_of_its_target() {
+    let mut push = push("udp:127.0.0.1:1");
+    push.log = Log::new(Format::Json, &Levels::new(Level::Info)).to(LogTarget::Operators);
+    let refused = Err(io::Error::other("refused"));
+    push.tell(&mut Telling::default(), &refused);
+    let found = push.log.recent().find(&Wanted {
+        after: 0,
+        level: Level::Info,
+        target: None,
+        len_max: 2,
+    });
+    let line: serde_json::Value = serde_json::from_str(&found.lines[0]).unwrap();
+    assert_eq!(line["target"], "operators");
+    assert_eq!(line["to"], "udp:127.0.0.1:1");
+    assert_eq!(line["error"], "refused");
 }
 
 #[test]
