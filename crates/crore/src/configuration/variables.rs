@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Variables that are read elsewhere.
-const OTHER_VARIABLES: [&str; 4] = [
+/// Variables that are read elsewhere: those of commands' flags, and of an upgrade.
+const OTHER_VARIABLES: [&str; 6] = [
     "CRORE_CONFIG",
     "CRORE_URL",
+    "CRORE_TOKEN",
+    "CRORE_TOKEN_FILE",
     node::upgrade::INHERIT,
     node::upgrade::FAIL_AT,
 ];

@@ -33,6 +33,23 @@ fn precedence() {
     ));
 }
 
+/// Who has set a variable for `crore pub` can start a node beside it.
+#[test]
+fn variables_of_commands_are_known() {
+    fn variables(command: &clap::Command) -> Vec<String> {
+        let own = command.get_arguments().filter_map(clap::Arg::get_env);
+        let own = own.map(|name| name.to_string_lossy().into_owned());
+        let below = command.get_subcommands().flat_map(variables);
+        own.chain(below).collect()
+    }
+    let command = <crate::cli::Arguments as clap::CommandFactory>::command();
+    let names = variables(&command);
+    assert!(names.iter().any(|name| name == "CRORE_TOKEN"), "{names:?}");
+    for name in names.iter().filter(|name| name.starts_with("CRORE_")) {
+        assert!(load(&sources(&[(name, "x")], &[])).is_ok(), "{name}");
+    }
+}
+
 #[test]
 fn variables_and_flags() {
     for (name, text, expected) in [
