@@ -1,12 +1,13 @@
 //! Requests to a running node's operators' port, for the commands that look at a node or act on it.
 //!
-//! Invariants: an API key comes from a file and goes nowhere but into its field; an answer is bounded, and so is the wait for it.
+//! Invariants: an API key comes from a file and goes nowhere but into its field; an answer is bounded, and so is the wait for each
+//! part of it.
 
 use crate::entitled::secret_of_file;
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,15 +47,27 @@ impl Port {
 /// # Errors
 /// Nobody answers there, or the answer is no success.
 pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    ask_within(PATIENCE, port, (method, path), body)
+}
+
+/// The same of what takes longer: the answer has to begin within `patience`.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_within(
+    patience: Duration,
+    port: &Port,
+    (method, path): (&str, &str),
+    body: Option<&Value>,
+) -> anyhow::Result<Value> {
     let url = &port.url;
     let authority = url
         .strip_prefix("http://")
         .ok_or_else(|| anyhow!("{url} is no address of an operators' port (http://...)"))?;
     let authority = authority.trim_end_matches('/');
-    let mut stream =
-        TcpStream::connect(authority).with_context(|| format!("no node answers at {url}"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = connect(authority).with_context(|| format!("no node answers at {url}"))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n");
     if let Some(file) = &port.api_key_file {
@@ -75,7 +88,13 @@ pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyho
     }
     stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            anyhow!("{url} has not answered within {patience:?}; it may still do what it was asked")
+        }
+        _ => anyhow::Error::new(error).context(format!("{url} has not answered")),
+    })?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).unwrap_or("");
@@ -86,6 +105,18 @@ pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyho
         bail!("{url} answers {status}: {detail}");
     }
     Ok(value)
+}
+
+/// The first of the name's addresses that takes the connection.
+fn connect(authority: &str) -> io::Result<TcpStream> {
+    let mut result = Err(io::Error::other("the name has no address"));
+    for address in authority.to_socket_addrs()? {
+        result = TcpStream::connect_timeout(&address, PATIENCE);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// A text as part of a query.
@@ -105,6 +136,18 @@ pub fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_does_not_answer_in_time_is_named() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = Port {
+            url: format!("http://{}", silent.local_addr().unwrap()),
+            api_key_file: None,
+        };
+        let error = ask_within(Duration::from_millis(20), &port, ("GET", "/"), None).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("has not answered within 20ms"), "{text}");
+    }
 
     #[test]
     fn queries() {
