@@ -17,6 +17,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The first of the descriptors that a service manager passes on.
 const FIRST_LISTENER: RawFd = 3;
+/// What a socket is called that has no name.
+const NAMELESS: &str = "unknown";
 /// Listening sockets that it may pass on.
 const LISTENERS_MAX: usize = 256;
 
@@ -138,7 +140,11 @@ fn inherited_of(
         .ok()
         .filter(|count| *count <= LISTENERS_MAX)
         .ok_or_else(|| format!("LISTEN_FDS is \"{count}\", and may be 0 to {LISTENERS_MAX}"))?;
-    let names: Vec<&str> = names.split(':').collect();
+    let names: Vec<&str> = match names {
+        // As sd_listen_fds_with_names(3) has it.
+        "" => vec![NAMELESS; count],
+        names => names.split(':').collect(),
+    };
     if count > 0 && names.len() != count {
         return Err(format!(
             "LISTEN_FDNAMES names {} sockets of {count}",
@@ -219,6 +225,8 @@ mod tests {
         let of = |process: &str, count: &str, names: &str| inherited_of(process, count, names, 77);
         let both = vec![listener("clients", 3), listener("operators", 4)];
         assert_eq!(of("77", "2", "clients:operators"), Ok(both));
+        let nameless = vec![listener("unknown", 3), listener("unknown", 4)];
+        assert_eq!(of("77", "2", ""), Ok(nameless));
         for (process, count, names) in [("", "", ""), ("78", "2", "a:b"), ("77", "0", "")] {
             assert_eq!(
                 of(process, count, names),
