@@ -1,7 +1,7 @@
 //! `/api/v1/drain`: leads all clients away and ends the node; says how far that is.
 
 use super::authority::{Authority, problem};
-use super::no_store;
+use super::{beside, no_store};
 use crate::configuration::value::parse_duration;
 use crate::draining::Progress;
 use axum::Router;
@@ -21,7 +21,7 @@ const WINDOW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 /// The drain, as operators see it.
 #[derive(Clone)]
 pub struct Drain {
-    /// Begins it, with a window or the configuration's; one that has begun goes on as it is.
+    /// Begins it, with a window or the configuration's; one that has begun goes on as it is. May wait for a reload.
     pub begin: Arc<dyn Fn(Option<u64>) + Send + Sync>,
     /// How far it is. Asks the node, and may wait for it.
     pub progress: Arc<dyn Fn() -> Progress + Send + Sync>,
@@ -48,7 +48,10 @@ pub fn routes(authority: Authority, drain: Drain) -> Router {
 
 async fn show(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     match shared.authority.check(&headers) {
-        Ok(()) => answer(StatusCode::OK, shared.drain).await,
+        Ok(()) => {
+            let progress = shared.drain.progress;
+            answer(StatusCode::OK, move || progress()).await
+        }
         Err(refused) => *refused,
     }
 }
@@ -61,8 +64,12 @@ async fn begin(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> 
     };
     match window_ms(&bytes) {
         Ok(window_ms) => {
-            (shared.drain.begin)(window_ms);
-            answer(StatusCode::ACCEPTED, shared.drain).await
+            let Drain { begin, progress } = shared.drain;
+            let begun = move || {
+                begin(window_ms);
+                progress()
+            };
+            answer(StatusCode::ACCEPTED, begun).await
         }
         Err(detail) => problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
     }
@@ -83,11 +90,13 @@ fn window_ms(body: &[u8]) -> Result<Option<u64>, String> {
     }
 }
 
-async fn answer(status: StatusCode, drain: Drain) -> Response {
-    let progress = tokio::task::spawn_blocking(move || (drain.progress)()).await;
-    let Ok(progress) = progress else {
-        let detail = "the node could not be asked";
-        return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+async fn answer<P>(status: StatusCode, progress: P) -> Response
+where
+    P: FnOnce() -> Progress + Send + 'static,
+{
+    let progress = match beside(progress).await {
+        Ok(progress) => progress,
+        Err(failed) => return *failed,
     };
     let body = serde_json::json!({
         "state": progress.stage.name(),

@@ -5,8 +5,8 @@
 //! that may wait, never on the port's own; an answer is a page, and says where the next one begins.
 
 use super::authority::{Authority, problem};
-use super::no_store;
 use super::shown;
+use super::{beside, no_store};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -325,8 +325,14 @@ async fn rules(State(inspected): State<Inspected>, headers: HeaderMap) -> Respon
 }
 
 async fn limits(State(inspected): State<Inspected>, headers: HeaderMap) -> Response {
-    let checked = inspected.authority.check(&headers);
-    answered(checked.map(|()| json!({"limits": (inspected.limits)()})))
+    let found = async {
+        inspected.authority.check(&headers)?;
+        // A reload holds them while it lasts.
+        let limits = Arc::clone(&inspected.limits);
+        let limits = beside(move || limits()).await?;
+        Ok(json!({"limits": limits}))
+    };
+    answered(found.await)
 }
 
 async fn statistics(State(inspected): State<Inspected>, headers: HeaderMap) -> Response {

@@ -4,7 +4,7 @@
 //! reload of the configuration.
 
 use super::authority::{Authority, problem};
-use super::{NUMBER_MAX, no_store};
+use super::{NUMBER_MAX, beside, no_store};
 use crate::logging::{
     Format, Found, Level, Levels, Log, OFF, RECENT_LINES_MAX, TARGETS, Target, Wanted, parse_level,
 };
@@ -70,8 +70,11 @@ async fn set_levels(State(shared): State<Shared>, headers: HeaderMap, body: Body
         Ok(wanted) => wanted,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
     };
-    (shared.logging.change)(&wanted);
     let told = wanted.to_string();
+    let change = shared.logging.change;
+    if let Err(failed) = beside(move || change(&wanted)).await {
+        return *failed;
+    }
     log.to(Target::Operators).write(
         Level::Info,
         "An operator has changed the levels of the log.",

@@ -2,7 +2,8 @@
 //! a tokio of its own, far from messages.
 //!
 //! Invariants: everything but `/api` only reads (`authority` says who may do more). Bound on loopback, it answers only requests that name
-//! this machine, so that no web page can reach it by a name of its own that resolves to loopback.
+//! this machine, so that no web page can reach it by a name of its own that resolves to loopback. What may wait, for threads of the node,
+//! files or locks, is done beside the port's own thread ([`beside`]): `/livez` always answers.
 
 mod authority;
 pub mod draining;
@@ -32,7 +33,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 /// The greatest number that JSON carries whole everywhere (RFC 8259, section 6). Nothing here is ever counted as far.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
@@ -84,6 +85,8 @@ pub enum Readiness {
 struct Shared {
     operated: Operated,
     started: Instant,
+    /// Held while the node is asked for those who need no key: however many ask, one at a time.
+    asking: Mutex<()>,
 }
 
 /// Ends the port: nobody further is accepted, and who was is answered.
@@ -112,6 +115,7 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Endi
     let shared = Arc::new(Shared {
         operated,
         started: Instant::now(),
+        asking: Mutex::default(),
     });
     let mut servers = Vec::with_capacity(listeners.len());
     for listener in listeners {
@@ -199,6 +203,32 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
     }
 }
 
+impl Shared {
+    /// Asks on behalf of somebody who has shown no key.
+    async fn ask<T: Send + 'static>(
+        self: &Arc<Shared>,
+        question: impl FnOnce(&Operated) -> T + Send + 'static,
+    ) -> Result<T, Box<Response>> {
+        let _turn = self.asking.lock().await;
+        let shared = Arc::clone(self);
+        beside(move || question(&shared.operated)).await
+    }
+}
+
+/// Does what may wait on another thread; the port goes on meanwhile.
+///
+/// # Errors
+/// The answer, if it came to nothing.
+async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Box<Response>> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        let detail = "the node could not be asked";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Box::new(authority::problem(status, "internal", detail))
+    })
+}
+
 /// Of what operators may do, every refusal is a problem.
 async fn other_method() -> Response {
     let detail = "the resource has other methods (Allow)";
@@ -211,21 +241,22 @@ async fn livez() -> Response {
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
-    match (shared.operated.readiness)() {
-        Readiness::Ready => plain(StatusCode::OK, "ready\n".into()),
-        Readiness::NotReady(reason) => plain(
+    match shared.ask(|operated| (operated.readiness)()).await {
+        Ok(Readiness::Ready) => plain(StatusCode::OK, "ready\n".into()),
+        Ok(Readiness::NotReady(reason)) => plain(
             StatusCode::SERVICE_UNAVAILABLE,
             format!("not ready: {reason}\n"),
         ),
+        Err(failed) => *failed,
     }
 }
 
 /// The same verdict as `/readyz`, with what a person wants to know.
 async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
-    let readiness = (shared.operated.readiness)();
-    let (code, status) = match readiness {
-        Readiness::Ready => (StatusCode::OK, "ready"),
-        Readiness::NotReady(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason),
+    let (code, status) = match shared.ask(|operated| (operated.readiness)()).await {
+        Ok(Readiness::Ready) => (StatusCode::OK, "ready"),
+        Ok(Readiness::NotReady(reason)) => (StatusCode::SERVICE_UNAVAILABLE, reason),
+        Err(failed) => return *failed,
     };
     let about = &shared.operated.about;
     let body = serde_json::json!({
@@ -241,7 +272,10 @@ async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn metrics_text(State(shared): State<Arc<Shared>>) -> Response {
     let media_type = "text/plain; version=0.0.4; charset=utf-8";
-    (no_store(media_type), (shared.operated.metrics)()).into_response()
+    match shared.ask(|operated| (operated.metrics)()).await {
+        Ok(text) => (no_store(media_type), text).into_response(),
+        Err(failed) => *failed,
+    }
 }
 
 /// What this port and the clients' answer, as OpenAPI 3.1.

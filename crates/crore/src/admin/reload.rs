@@ -3,7 +3,7 @@
 //! Invariants: who may ask, and how, `authority` says. A fault changes nothing, and the answer names all of them.
 
 use super::authority::{Authority, check_json, problem_with};
-use super::{Shared as Port, answer};
+use super::{Shared as Port, answer, beside};
 use crate::configuration::fault::{Fault, Faults};
 use crate::reload::Reloaded;
 use axum::Router;
@@ -32,9 +32,11 @@ async fn reload(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
         return *refused;
     }
-    match (shared.port.operated.reload)() {
-        Ok(reloaded) => answer(StatusCode::OK, &described(&reloaded)),
-        Err(faults) => problem_with(
+    let port = shared.port;
+    match beside(move || (port.operated.reload)()).await {
+        Err(failed) => *failed,
+        Ok(Ok(reloaded)) => answer(StatusCode::OK, &described(&reloaded)),
+        Ok(Err(faults)) => problem_with(
             StatusCode::UNPROCESSABLE_ENTITY,
             "configuration_faults",
             "the configuration has faults; nothing has changed",

@@ -9,8 +9,9 @@ use entitlement::{JudgeSettings, TokenJudge};
 use node::Node;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
 struct Port {
@@ -38,7 +39,7 @@ impl Drop for Port {
 
 /// A node that drains when it is told, and says so.
 fn drain() -> draining::Drain {
-    let window = Arc::new(std::sync::Mutex::new(None));
+    let window = Arc::new(Mutex::new(None));
     let begun = Arc::clone(&window);
     draining::Drain {
         begin: Arc::new(move |window_ms| *begun.lock().unwrap() = window_ms.or(Some(5_000))),
@@ -58,12 +59,17 @@ fn drain() -> draining::Drain {
 
 impl Port {
     fn open() -> Port {
+        Port::open_with(|_| {})
+    }
+
+    /// One whose node does something else.
+    fn open_with(change: impl FnOnce(&mut Operated)) -> Port {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let is_ready = Arc::new(AtomicBool::new(true));
         let readiness = Arc::clone(&is_ready);
         let node = Arc::new(RwLock::new(Some(node_of_its_own())));
-        let operated = Operated {
+        let mut operated = Operated {
             about: About {
                 node_name: "n1".into(),
                 clients: vec!["127.0.0.1:8800".parse().unwrap()],
@@ -88,6 +94,7 @@ impl Port {
             reload: Box::new(reloaded),
             upgrade: Arc::new(|| Err("no upgrade here".into())),
         };
+        change(&mut operated);
         spawn(vec![listener], operated).unwrap();
         Port {
             address,
@@ -191,6 +198,70 @@ fn a_reload_needs_a_request_that_no_page_can_make() {
             answer.contains("\"code\":\"method_not_allowed\""),
             "{answer}"
         );
+    }
+}
+
+/// A gate that holds up whoever comes by, until it is opened for one of them.
+fn gate() -> (impl Fn() + Send + Sync, Receiver<()>, Sender<()>) {
+    let (comes, has_come) = channel();
+    let (open, is_open) = channel();
+    let is_open = Mutex::new(is_open);
+    let pass = move || {
+        comes.send(()).unwrap();
+        // Nobody opens it any more when the test has failed.
+        let _ = is_open.lock().unwrap().recv();
+    };
+    (pass, has_come, open)
+}
+
+#[test]
+fn who_has_to_wait_holds_up_nobody_else() {
+    let (pass, has_come, open) = gate();
+    let pass = Arc::new(pass);
+    let port = Port::open_with(|operated| {
+        let [a, b, c, d, e, f] = std::array::from_fn(|_| Arc::clone(&pass));
+        operated.reload = Box::new(move || {
+            a();
+            reloaded()
+        });
+        operated.metrics = Box::new(move || {
+            b();
+            String::new()
+        });
+        operated.readiness = Box::new(move || {
+            c();
+            Readiness::Ready
+        });
+        operated.logging.change = Arc::new(move |_| d());
+        operated.limits = Arc::new(move || {
+            e();
+            serde_json::Value::Null
+        });
+        operated.drain.begin = Arc::new(move |_| f());
+    });
+    let json = |body: &str| {
+        let length = body.len();
+        format!(
+            "localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    for (line, head) in [
+        ("POST /api/v1/reload", json("")),
+        ("GET /metrics", "localhost".into()),
+        ("GET /readyz", "localhost".into()),
+        ("GET /healthz", "localhost".into()),
+        ("PUT /api/v1/logging", json(r#"{"levels":{}}"#)),
+        ("GET /api/v1/limits", "localhost".into()),
+        ("POST /api/v1/drain", json("")),
+    ] {
+        std::thread::scope(|scope| {
+            let answer = scope.spawn(|| port.ask(line, &head));
+            has_come.recv().unwrap();
+            port.check("/livez", 200, "alive");
+            open.send(()).unwrap();
+            let answer = answer.join().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 20"), "{line}\n{answer}");
+        });
     }
 }
 
