@@ -2,11 +2,13 @@
 //! and to act on.
 //!
 //! Invariants: all of it needs [`Authority`], as it shows who the clients are and what they say; shards are asked on threads
-//! that may wait, never on the port's own; an answer is a page, and says where the next one begins.
+//! that may wait, never on the port's own; an answer is a page, and says where the next one begins; what is done to a client or a
+//! topic leaves a line in the log.
 
 use super::authority::{Authority, problem};
 use super::shown;
 use super::{beside, no_store};
+use crate::logging::{Level, Log};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -57,6 +59,8 @@ pub struct Inspected {
     pub limits: Limits,
     /// When the node began.
     pub started: Instant,
+    /// Where it is told what operators do.
+    pub log: Log,
 }
 
 /// An answer that is a refusal.
@@ -190,7 +194,15 @@ async fn disconnect(
         let id = id_of(id)?;
         let work = move |node: &Node| node.disconnect(id, may_return);
         match inspected.ask(work).await? {
-            true => Ok(StatusCode::NO_CONTENT.into_response()),
+            true => {
+                let told = [
+                    ("connection", &*id.to_string()),
+                    ("may_return", if may_return { "true" } else { "false" }),
+                ];
+                let sentence = "An operator has ended a connection.";
+                inspected.log.write(Level::Info, sentence, &told);
+                Ok(StatusCode::NO_CONTENT.into_response())
+            }
             false => Err(no_connection()),
         }
     };
@@ -304,13 +316,17 @@ async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: B
             .check_body(&headers, body, limit)
             .await?;
         let (topic, publication) = publication_of(&bytes)?;
+        let name = topic.clone();
         let work = move |node: &Node| node.publish(&topic, publication);
         let appended = inspected.ask(work).await?;
         let appended = appended.map_err(|refusal| refused_with(refusal.code))?;
         let Position { epoch, offset } = appended.position;
-        Ok(
-            json!({"position": format!("{epoch}:{offset}"), "epoch": epoch.to_string(), "offset": offset}),
-        )
+        let position = format!("{epoch}:{offset}");
+        let told = [("topic", &*name), ("position", &position)];
+        // Programs may do it all day.
+        let sentence = "An operator has published.";
+        inspected.log.write(Level::Debug, sentence, &told);
+        Ok(json!({"position": position, "epoch": epoch.to_string(), "offset": offset}))
     };
     answered(done.await)
 }

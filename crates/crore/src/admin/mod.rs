@@ -17,6 +17,7 @@ mod shown;
 mod upgrade;
 
 use crate::configuration::fault::Faults;
+use crate::logging::Target;
 use crate::reload::Reloaded;
 use crate::upgrade::Upgraded;
 use authority::Authority;
@@ -150,11 +151,13 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             .as_ref()
             .map(|revoking| Arc::clone(&revoking.judge)),
     };
+    let log = shared.operated.logging.log.to(Target::Operators);
     let inspected = Inspected {
         authority: authority.clone(),
         node: Arc::clone(&shared.operated.node),
         limits: Arc::clone(&shared.operated.limits),
         started: shared.started,
+        log,
     };
     let sessions = Arc::new(Sessions::default());
     let operators = Router::new()
@@ -168,7 +171,11 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
             shared.operated.logging.clone(),
         ))
         .merge(reload::routes(authority.clone(), Arc::clone(&shared)))
-        .merge(sessions::routes(authority.clone(), Arc::clone(&sessions)))
+        .merge(sessions::routes(
+            authority.clone(),
+            Arc::clone(&sessions),
+            log,
+        ))
         .merge(upgrade::routes(
             authority.clone(),
             shared.operated.upgrade.clone(),
@@ -176,6 +183,7 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
         .merge(revocations::routes(
             authority,
             shared.operated.revoking.clone(),
+            log,
         ))
         .method_not_allowed_fallback(other_method);
     let router = Router::new()

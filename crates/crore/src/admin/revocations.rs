@@ -1,7 +1,10 @@
 //! `/api/v1/revocations`: what was revoked, to look at, to add to, to take back.
+//!
+//! Invariant: what was changed leaves a line in the log, by its number: whom it is about, the list says.
 
 use super::authority::{Authority, now_s, problem};
 use super::{NUMBER_MAX, answer};
+use crate::logging::{Level, Log};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -38,6 +41,7 @@ pub struct Revoking {
 struct Shared {
     authority: Authority,
     revoking: Revoking,
+    log: Log,
 }
 
 /// What a client asks to be revoked.
@@ -60,7 +64,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 }
 
 /// The routes.
-pub fn routes(authority: Authority, revoking: Option<Revoking>) -> Router {
+pub fn routes(authority: Authority, revoking: Option<Revoking>, log: Log) -> Router {
     const ALL: &str = "/api/v1/revocations";
     const ONE: &str = "/api/v1/revocations/{id}";
     match revoking {
@@ -70,6 +74,7 @@ pub fn routes(authority: Authority, revoking: Option<Revoking>) -> Router {
             .with_state(Shared {
                 authority,
                 revoking,
+                log,
             }),
         None => Router::new()
             .route(ALL, get(nothing).post(nothing))
@@ -127,7 +132,14 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
         Ok(revocation)
     };
     match blocking(work).await {
-        Ok(revocation) => answer(StatusCode::CREATED, &shown(&revocation)),
+        Ok(revocation) => {
+            let id = revocation.id.to_string();
+            let sentence = "An operator has revoked tokens.";
+            shared
+                .log
+                .write(Level::Info, sentence, &[("revocation", &id)]);
+            answer(StatusCode::CREATED, &shown(&revocation))
+        }
         Err(error) => refused(&error),
     }
 }
@@ -146,7 +158,14 @@ async fn take_back(
     // What is no number is the number of none.
     let id = id.map_or(0, |Path(id)| id);
     match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
-        Ok(true) => StatusCode::NO_CONTENT.into_response(),
+        Ok(true) => {
+            let id = id.to_string();
+            let sentence = "An operator has taken a revocation back.";
+            shared
+                .log
+                .write(Level::Info, sentence, &[("revocation", &id)]);
+            StatusCode::NO_CONTENT.into_response()
+        }
         Ok(false) => {
             let detail = "there is no revocation of this number";
             problem(StatusCode::NOT_FOUND, "not_found", detail)

@@ -10,6 +10,7 @@
 
 use super::authority::{Authority, json_body, problem};
 use super::no_store;
+use crate::logging::{Level, Log};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -55,15 +56,17 @@ struct Asked {
 struct Entrance {
     authority: Authority,
     sessions: Arc<Sessions>,
+    log: Log,
 }
 
 /// The routes.
-pub fn routes(authority: Authority, sessions: Arc<Sessions>) -> Router {
+pub fn routes(authority: Authority, sessions: Arc<Sessions>, log: Log) -> Router {
     Router::new()
         .route("/api/v1/session", get(show).post(begin).delete(end))
         .with_state(Entrance {
             authority,
             sessions,
+            log,
         })
 }
 
@@ -101,6 +104,8 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
         let detail = "no random bytes are to be had";
         return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
     };
+    let sentence = "An operator has logged in.";
+    entrance.log.write(Level::Info, sentence, &[]);
     let age_s = SESSION_MAX.as_secs();
     let secure = if came_by_tls(&headers) {
         "; Secure"

@@ -108,6 +108,12 @@ fn a_connection_is_found_looked_at_and_ended() {
 
     let end = format!("DELETE /api/v1/connections/{id}");
     assert_eq!(port.json(&end, None).0, 204);
+    let told = &port.get("/api/v1/logs?target=operators")["lines"][0];
+    assert_eq!(told["message"], "An operator has ended a connection.");
+    assert_eq!(
+        (&told["connection"], &told["may_return"]),
+        (&json!(id), &json!("false"))
+    );
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     // Its end is known to the client first.
@@ -222,4 +228,26 @@ fn a_node_that_has_stopped_says_so() {
     node.unwrap().stop(Duration::from_secs(60)).unwrap();
     assert_eq!(port.json("GET /api/v1/connections", None).0, 503);
     assert_eq!(port.json("GET /api/v1/statistics", None).0, 503);
+}
+
+#[test]
+fn what_operators_revoke_is_told() {
+    let port = Port::open();
+    let body = json!({"sub": "anna"});
+    let (status, revocation) = port.json("POST /api/v1/revocations", Some(&body));
+    assert_eq!(status, 201, "{revocation}");
+    let id = revocation["id"].to_string();
+    let path = format!("DELETE /api/v1/revocations/{id}");
+    assert_eq!(port.json(&path, None).0, 204);
+    let page = port.get("/api/v1/logs?target=operators");
+    let told = |place: usize| {
+        (
+            &page["lines"][place]["message"],
+            &page["lines"][place]["revocation"],
+        )
+    };
+    let revoked = json!("An operator has revoked tokens.");
+    assert_eq!(told(0), (&revoked, &json!(id)));
+    let taken_back = json!("An operator has taken a revocation back.");
+    assert_eq!(told(1), (&taken_back, &json!(id)));
 }
