@@ -229,12 +229,23 @@ fn compare_entries(
 }
 
 fn change(key: String, old: Option<&Value>, new: Option<&Value>, is_in_force: bool) -> Change {
-    let text = |value: Option<&Value>| value.map_or(NOTHING.into(), Value::to_string);
+    let text = |value: Option<&Value>| value.map_or(NOTHING.into(), told);
     Change {
         key,
         old: text(old),
         new: text(new),
         is_in_force,
+    }
+}
+
+/// A value for the log. An address goes without its query, in which some have credentials.
+fn told(value: &Value) -> String {
+    match value {
+        Value::Text(text) if text.contains("://") => match text.split_once('?') {
+            Some((address, _)) => Value::Text(format!("{address}?...")).to_string(),
+            None => value.to_string(),
+        },
+        value => value.to_string(),
     }
 }
 

@@ -74,6 +74,15 @@ fn secrets_are_not_told() {
 const DISK: &str = "[node]\ndata_dir = \"d\"\n[[log]]\nname = \"m\"\n[[log]]\nname = \"d\"\ndurability = \"disk\"\n";
 
 #[test]
+fn credentials_in_an_address_are_not_told() {
+    check(
+        "[metrics]\npush_to = \"http://a:1/write?p=one\"\n",
+        "[metrics]\npush_to = \"http://b:1/write?p=two\"\n",
+        &["restart metrics.push_to: \"http://a:1/write?...\" -> \"http://b:1/write?...\""],
+    );
+}
+
+#[test]
 fn logs() {
     check(
         "[[log]]\nname = \"m\"\n",
