@@ -69,7 +69,10 @@ impl Reloader {
     /// All faults. Nothing has changed then.
     pub fn reload(&self, reason: &str) -> Result<Reloaded, Faults> {
         service_manager::reloading();
-        let result = self.take(&mut self.lock());
+        let mut in_force = self.lock();
+        let wanted = configuration::load(&self.arguments.sources());
+        let result = wanted.and_then(|wanted| self.take(&mut in_force, &wanted));
+        drop(in_force);
         service_manager::ready(match &result {
             Ok(_) => "serves",
             Err(_) => "serves, by the configuration from before a faulty one",
@@ -125,16 +128,19 @@ impl Reloader {
         }
     }
 
-    fn take(&self, in_force: &mut Configuration) -> Result<Reloaded, Faults> {
-        let wanted = configuration::load(&self.arguments.sources())?;
-        check_beside(in_force, &wanted)?;
+    fn take(
+        &self,
+        in_force: &mut Configuration,
+        wanted: &Configuration,
+    ) -> Result<Reloaded, Faults> {
+        check_beside(in_force, wanted)?;
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = &*node else {
             return Err(stopped());
         };
         // Files of keys are read again even where the configuration is the same.
         let judged = match &self.revoking {
-            Some(_) => Some(entitled::judge_settings(&wanted)?),
+            Some(_) => Some(entitled::judge_settings(wanted)?),
             None => None,
         };
         // The last that can fail.
@@ -145,9 +151,13 @@ impl Reloader {
             revoking.judge.replace(judged);
             node.revocations_changed();
         }
-        let waiting = node.reload(self.settings(&wanted, &node.settings()));
-        let changes = changes::changes(in_force, &wanted, &waiting);
-        *in_force = changes::merge(in_force, &wanted, &waiting);
+        let waiting = node.reload(self.settings(wanted, &node.settings()));
+        let mut changes = changes::changes(in_force, wanted, &waiting);
+        let mut merged = changes::merge(in_force, wanted, &waiting);
+        if self.revoking.is_none() {
+            changes::keep_keys(in_force, &mut merged, &mut changes);
+        }
+        *in_force = merged;
         self.log.set_levels(&assemble_logging::levels(in_force));
         Ok(Reloaded {
             changes,
@@ -221,4 +231,43 @@ fn stopped() -> Faults {
         problem: "the node has stopped".into(),
         expected: String::new(),
     }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logging::{Format, Levels};
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// A node that has begun without a key has no judge, and nobody takes one before its next start.
+    #[test]
+    fn the_first_api_key_waits_for_a_restart() {
+        let mut in_force = Configuration::default();
+        let mut options = assemble::node_options(&in_force, 1);
+        options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        options.private_tables = false;
+        let node = node::start(options).unwrap();
+        let reloader = Reloader {
+            arguments: ConfigurationArguments::default(),
+            in_force: Mutex::default(),
+            node: Arc::new(RwLock::new(Some(node))),
+            tls: None,
+            revoking: None,
+            own_origins: Vec::new(),
+            log: Log::new(Format::Text, &Levels::new(Level::Error)),
+            counts: Mutex::default(),
+        };
+        let hash = "0".repeat(64);
+        let key = format!("[[api_key]]\nname = \"a\"\nsha256 = \"{hash}\"\noperate = true\n");
+        let wanted = configuration::load_text(Path::new("crore.toml"), &key).unwrap();
+        // Told again, as long as it waits.
+        for _ in 0..2 {
+            let reloaded = reloader.take(&mut in_force, &wanted).unwrap();
+            let waiting: Vec<&str> = reloaded.waiting().map(|change| &*change.key).collect();
+            assert_eq!(waiting, ["[[api_key]]"]);
+        }
+        let node = reloader.node.write().unwrap().take();
+        node.unwrap().stop(Duration::from_secs(60)).unwrap();
+    }
 }

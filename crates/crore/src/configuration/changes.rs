@@ -79,6 +79,15 @@ pub fn merge(
     merged
 }
 
+/// Keys wait for the next start where this one has no judge of them.
+pub fn keep_keys(running: &Configuration, merged: &mut Configuration, changes: &mut [Change]) {
+    merged.token_keys.clone_from(&running.token_keys);
+    merged.api_keys.clone_from(&running.api_keys);
+    for change in changes {
+        change.is_in_force &= !change.key.starts_with("[[");
+    }
+}
+
 /// The rules without those that name a log which only a restart makes.
 pub fn without_new_logs(configuration: &Configuration) -> Configuration {
     let mut known = configuration.clone();

@@ -118,7 +118,7 @@ pub fn check(configuration: &Configuration) -> Result<(), Faults> {
 /// # Errors
 /// All its faults.
 #[cfg(test)]
-fn load_text(path: &Path, text: &str) -> Result<Configuration, Faults> {
+pub fn load_text(path: &Path, text: &str) -> Result<Configuration, Faults> {
     let mut faults = Vec::new();
     let mut configuration = Configuration::default();
     file::read(

@@ -114,13 +114,13 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
 
 /// Keys of each `[[token_key]]`.
 pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
-    option(
+    live(
         "id",
         Kind::Text { bytes_max: 255 },
         "",
         "By which tokens name it (`kid`). Keys without one are tried in order, at most four.",
     ),
-    option(
+    live(
         "algorithm",
         Kind::Choice(&[
             "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA",
@@ -128,25 +128,25 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
         "",
         "The only algorithm that it verifies. Must be given.",
     ),
-    option(
+    live(
         "secret",
         Kind::Secret,
         "",
         "For HS256, HS384, HS512: the secret, at least 32 bytes.",
     ),
-    option(
+    live(
         "secret_file",
         PATH,
         "",
         "The same from a file, without the line's end.",
     ),
-    option(
+    live(
         "secret_encoding",
         Kind::Choice(&["text", "base64", "hex"]),
         "text",
         "How the secret is written.",
     ),
-    option(
+    live(
         "public_key_file",
         PATH,
         "",
@@ -156,53 +156,53 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
 
 /// Keys of each `[[api_key]]`.
 pub const API_KEY_OPTIONS: &[OptionSpec] = &[
-    option(
+    live(
         "name",
         Kind::Text { bytes_max: 255 },
         "",
         "Who shows it; `{sub}` in its filters. Must be given.",
     ),
-    option(
+    live(
         "sha256",
         Kind::Hash,
         "",
         "SHA-256 of the key. `crore token key` makes both. Must be given.",
     ),
-    option(
+    live(
         "subscribe",
         Kind::Filters,
         "",
         "Filters that it may subscribe to.",
     ),
-    option(
+    live(
         "publish",
         Kind::Filters,
         "",
         "Filters that it may publish to.",
     ),
-    option(
+    live(
         "history",
         Kind::Filters,
         "",
         "Filters whose history it may read.",
     ),
-    option(
+    live(
         "presence",
         Kind::Filters,
         "",
         "Filters whose subscribers it may see.",
     ),
-    option(
+    live(
         "expires",
         Kind::Moment,
         "",
         "It is refused from then on. Not given: never.",
     ),
-    option(
+    live(
         "operate",
         Kind::Boolean,
         "false",
-        "It may change things at the operators' addresses that are not loopback.",
+        "It may look at clients and topics, and change things, at the operators' addresses that are not loopback.",
     ),
 ];
 
