@@ -86,3 +86,23 @@ fn the_newest_token_is_shown() {
     exchange_all(&mut session, &mut conversation, &mut node, 0);
     assert_eq!(conversation.tokens, ["three"]);
 }
+
+/// A session has one renewal at a time: the newest token waits for the answer to the one before, whatever that is.
+#[test]
+fn one_renewal_at_a_time() {
+    for first in ["two", "bad"] {
+        let (mut session, mut conversation) = (session(), Conversation::default());
+        let mut node = Node::default();
+        session.connected("fake", "/crore", 0);
+        exchange_all(&mut session, &mut conversation, &mut node, 0);
+        conversation.tokens.clear();
+        session.renew(first.into());
+        let alone = session.output().to_vec();
+        session.renew("three".into());
+        session.renew("four".into());
+        assert_eq!(session.output(), alone, "{first}");
+        exchange_all(&mut session, &mut conversation, &mut node, 0);
+        assert_eq!(conversation.tokens.last().unwrap(), "four", "{first}");
+        assert_eq!(events(&mut session).len(), 2, "{first}");
+    }
+}

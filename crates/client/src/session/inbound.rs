@@ -464,7 +464,7 @@ impl Session {
                 if error.temporary && self.publications.put_off(request, now_ms) => {}
             Reference::Request(request) if self.ticket_not_issued(request, &error, now_ms) => {}
             Reference::Request(request) if self.tokens.is_renewal(request) => {
-                self.events.push_back(Event::TokenRefused(error));
+                self.renewal_refused(error);
             }
             Reference::Request(request) => {
                 self.handshake.take_history(request);

@@ -5,14 +5,14 @@
 
 use wire::native::{ClientFrame, Renew, Renewed};
 
-use super::event::Event;
+use super::event::{Event, ServerError};
 use super::{Phase, Session};
 
 /// The renewal that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     asked: Option<u32>,
-    /// A newer token came after HELLO had shown the one before.
+    /// A newer token came after HELLO had shown the one before, or while a renewal is under way: it is shown next.
     is_due: bool,
     /// The server's clock when ours stood at the second.
     clocks: (u64, u64),
@@ -43,8 +43,9 @@ impl Session {
     pub fn renew(&mut self, token: String) {
         self.settings.token = Some(token);
         match self.phase {
-            Phase::Ready => self.send_renewal(),
-            Phase::Greeting => self.tokens.is_due = true,
+            Phase::Ready if self.tokens.asked.is_none() => self.send_renewal(),
+            // One at a time.
+            Phase::Ready | Phase::Greeting => self.tokens.is_due = true,
             Phase::Offline | Phase::Upgrading | Phase::Closing => {}
         }
     }
@@ -71,6 +72,10 @@ impl Session {
     /// WELCOME has come; the server's clock stood at `server_ms`.
     pub(super) fn welcomed_at(&mut self, server_ms: u64, now_ms: u64) {
         self.tokens.clocks = (server_ms, now_ms);
+        self.renew_if_due();
+    }
+
+    fn renew_if_due(&mut self) {
         if std::mem::take(&mut self.tokens.is_due) {
             self.send_renewal();
         }
@@ -81,7 +86,14 @@ impl Session {
             let left_ms = self.tokens.left_ms(frame.expires_ms, now_ms);
             let expires_in_ms = (frame.expires_ms > 0).then_some(left_ms);
             self.events.push_back(Event::TokenRenewed { expires_in_ms });
+            self.renew_if_due();
         }
+    }
+
+    /// The server does not take the token that it was shown.
+    pub(super) fn renewal_refused(&mut self, error: ServerError) {
+        self.events.push_back(Event::TokenRefused(error));
+        self.renew_if_due();
     }
 
     pub(super) fn token_expires(&mut self, at_ms: u64, now_ms: u64) {
