@@ -223,7 +223,11 @@ fn a_client_that_does_not_read() {
 #[test]
 fn a_disk_that_hangs() {
     let mut place = Place::new("127.0.0.2:0");
-    place.configure(&on_disk(&place, "2s", "[limits]\nlog_stall_timeout = \"1s\""));
+    place.configure(&on_disk(
+        &place,
+        "2s",
+        "[limits]\nlog_stall_timeout = \"1s\"",
+    ));
     let disk = HangingDisk::new(&place);
     let launched = place.launch_by(&disk.words());
     let server = place.started(launched);
