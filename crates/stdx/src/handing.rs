@@ -30,7 +30,9 @@ pub trait Hand: Sized {
 
     /// Reads so many.
     fn take_all(count: usize, input: &mut Input<'_>) -> Option<Vec<Self>> {
-        let mut list = Vec::with_capacity(count.min(input.left()));
+        // At first no more memory than there are bytes; what is there after all makes it grow.
+        let room = input.left() / size_of::<Self>().max(1);
+        let mut list = Vec::with_capacity(count.min(room));
         for _ in 0..count {
             list.push(Self::take(input)?);
         }
