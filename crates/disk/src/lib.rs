@@ -12,7 +12,8 @@ use log::store::{Disk, DiskError};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
@@ -25,7 +26,7 @@ pub struct FileDisk {
     /// To sync the names.
     handle: File,
     /// Locked as long as it is open.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 /// Why a directory was not opened.
@@ -34,6 +35,11 @@ pub enum OpenDiskError {
     /// Another process has the log open.
     Locked {
         /// The lock file.
+        path: PathBuf,
+    },
+    /// The lock that was handed over is another directory's.
+    Elsewhere {
+        /// The lock file of this one.
         path: PathBuf,
     },
     /// The system refused.
@@ -50,6 +56,13 @@ impl fmt::Display for OpenDiskError {
         match self {
             OpenDiskError::Locked { path } => {
                 write!(f, "{}: another process has the log open", path.display())
+            }
+            OpenDiskError::Elsewhere { path } => {
+                write!(
+                    f,
+                    "{}: the log that is handed over is another",
+                    path.display()
+                )
             }
             OpenDiskError::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -74,6 +87,33 @@ impl FileDisk {
         disk.lock_with(lock, path)
     }
 
+    /// The lock, for the process that takes this one's place: both have it until one of them ends. None if it is not locked.
+    ///
+    /// # Errors
+    /// No descriptors to be had.
+    pub fn lend_lock(&self) -> io::Result<Option<OwnedFd>> {
+        let lock = self.lock.as_ref().map(File::try_clone).transpose()?;
+        Ok(lock.map(OwnedFd::from))
+    }
+
+    /// Opens a directory whose lock was handed over ([`FileDisk::lend_lock`]), and makes nothing there. Who shares a lock
+    /// agrees on who writes.
+    pub fn open_handed(directory: &Path, lock: OwnedFd) -> Result<FileDisk, OpenDiskError> {
+        let mut disk = FileDisk::open_unlocked(directory)?;
+        let path = directory.join(LOCK_NAME);
+        let lock = File::from(lock);
+        let known = lock.metadata().and_then(|handed| {
+            let own = fs::metadata(&path)?;
+            Ok((handed.dev(), handed.ino()) == (own.dev(), own.ino()))
+        });
+        match known {
+            Ok(true) => disk.lock = Some(lock),
+            Ok(false) => return Err(OpenDiskError::Elsewhere { path }),
+            Err(error) => return Err(OpenDiskError::Io { path, error }),
+        }
+        Ok(disk)
+    }
+
     /// To look at a log that nobody writes: locks it, and makes nothing. Without the file of the lock there is nobody to
     /// keep out yet.
     pub fn open_locked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
@@ -88,7 +128,7 @@ impl FileDisk {
 
     fn lock_with(mut self, lock: File, path: PathBuf) -> Result<FileDisk, OpenDiskError> {
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => self._lock = Some(lock),
+            Ok(()) => self.lock = Some(lock),
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenDiskError::Locked { path }),
             Err(error) => {
                 let error = error.into();
@@ -114,7 +154,7 @@ impl FileDisk {
         Ok(FileDisk {
             directory: directory.to_owned(),
             handle,
-            _lock: None,
+            lock: None,
         })
     }
 

@@ -172,3 +172,22 @@ fn errors_have_their_kind() {
     let missing = FileDisk::open_unlocked(&folder.0.join("missing"));
     assert!(matches!(missing, Err(OpenDiskError::Io { .. })));
 }
+
+/// A lock goes to another owner, and is held until both have let go of it; another directory's is none.
+#[test]
+fn a_lock_is_handed_over() {
+    let (folder, other) = (Folder::new("handed"), Folder::new("elsewhere"));
+    let is_locked = |path: &Path| matches!(FileDisk::open(path), Err(OpenDiskError::Locked { .. }));
+    let disk = FileDisk::open(&folder.0).unwrap();
+    drop(FileDisk::open(&other.0).unwrap());
+    let lend = || disk.lend_lock().unwrap().unwrap();
+    let strange = FileDisk::open_handed(&other.0, lend());
+    assert!(matches!(strange, Err(OpenDiskError::Elsewhere { .. })));
+    drop(FileDisk::open_handed(&folder.0, lend()).unwrap());
+    assert!(is_locked(&folder.0), "the other one has ended");
+    let next = FileDisk::open_handed(&folder.0, lend()).unwrap();
+    drop(disk);
+    assert!(is_locked(&folder.0), "it is the other one's now");
+    drop(next);
+    assert!(!is_locked(&folder.0));
+}

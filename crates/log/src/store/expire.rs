@@ -36,13 +36,15 @@ pub struct Dropped {
 }
 
 /// See the module.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Sweep {
     /// Segments through this number are copied whatever part of them is kept; none: no sweep.
     through: Option<u64>,
     /// What the last sweep could not bring below `bytes_max`: the log was so large behind it.
     bytes_left: u64,
 }
+
+stdx::hand!(struct Sweep { through, bytes_left });
 
 /// A retained message of the oldest segment.
 struct Kept {

@@ -25,6 +25,7 @@ mod epochs;
 mod expire;
 mod files;
 mod format;
+mod handing;
 pub mod hostile;
 mod index;
 mod index_file;
@@ -41,6 +42,7 @@ mod write;
 pub use disk::{Disk, DiskError};
 pub use expire::Dropped;
 pub use format::PARTITIONS_MAX;
+pub use handing::{HandedLog, TakeOverError};
 pub use inspect::{Dumped, Finding, StoreStats};
 pub use once::{KeyOnce, OnceWindow, ProducerOnce, SegmentOnce, SequenceOnce};
 pub use read::{ScanQuery, StartQuery, StorePage, StoreScan, StoreStart};
@@ -242,6 +244,7 @@ impl From<DiskError> for StoreError {
 pub struct Store<D: Disk> {
     files: Files<D>,
     settings: StoreSettings,
+    /// To look at only, or not begun.
     is_read_only: bool,
     epochs: Epochs,
     /// The chain, oldest first.
@@ -304,6 +307,12 @@ impl<D: Disk> Store<D> {
             None => &self.heads,
         };
         heads.get(partition as usize).map_or(1, |head| head + 1)
+    }
+
+    /// The same of all partitions.
+    pub(crate) fn floors(&self) -> Vec<u64> {
+        let partitions = 0..self.settings.partitions_count;
+        partitions.map(|partition| self.floor(partition)).collect()
     }
 
     /// Whether the last batch got through.

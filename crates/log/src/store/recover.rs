@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use stdx::hash::Seed;
 
 /// A segment file as it was found.
-struct Found {
+pub(super) struct Found {
     /// Where it is damaged, the copy in the index; none if that is damaged too.
     head: Option<SegmentHead>,
     is_whole: bool,
@@ -30,13 +30,28 @@ struct Found {
 
 /// What opening finds on its way.
 #[derive(Default)]
-struct Findings {
-    damages: Vec<Damage>,
+pub(super) struct Findings {
+    pub damages: Vec<Damage>,
     holes: Vec<Hole>,
-    torn_bytes: u64,
+    pub torn_bytes: u64,
     scanned_bytes: u64,
     /// What the newest segment's head says, or the copy in its index; none without segments, and none if both are damaged.
     newest_epoch: Option<u64>,
+}
+
+impl StoreSettings {
+    /// With a segment size that can be.
+    pub(super) fn bounded(self) -> Result<StoreSettings, OpenError> {
+        if !(1..=PARTITIONS_MAX).contains(&self.partitions_count) {
+            return Err(OpenError::PartitionsCount(self.partitions_count));
+        }
+        let segment_bytes_max = SEGMENT_BYTES_MAX.min(self.bytes_max / 4);
+        let segment_bytes = self.segment_bytes.min(segment_bytes_max);
+        Ok(StoreSettings {
+            segment_bytes: segment_bytes.max(SEGMENT_BYTES_MIN),
+            ..self
+        })
+    }
 }
 
 impl<D: Disk> Store<D> {
@@ -51,15 +66,7 @@ impl<D: Disk> Store<D> {
         settings: StoreSettings,
         now_ms: u64,
     ) -> Result<(Store<D>, Recovered), OpenError> {
-        if !(1..=PARTITIONS_MAX).contains(&settings.partitions_count) {
-            return Err(OpenError::PartitionsCount(settings.partitions_count));
-        }
-        let segment_bytes_max = SEGMENT_BYTES_MAX.min(settings.bytes_max / 4);
-        let segment_bytes = settings.segment_bytes.min(segment_bytes_max);
-        let settings = StoreSettings {
-            segment_bytes: segment_bytes.max(SEGMENT_BYTES_MIN),
-            ..settings
-        };
+        let settings = settings.bounded()?;
         let mut files = Files::new(disk);
         // A start that died may have given a segment its name and not made that durable; what it has is trusted below.
         files.disk.sync_directory()?;
@@ -104,7 +111,11 @@ impl<D: Disk> Store<D> {
     }
 
     /// Finds out the epoch; begins one where acknowledged data may be missing. Whether the log is new.
-    fn settle(&mut self, findings: &mut Findings, now_ms: u64) -> Result<bool, OpenError> {
+    pub(super) fn settle(
+        &mut self,
+        findings: &mut Findings,
+        now_ms: u64,
+    ) -> Result<bool, OpenError> {
         let partitions_count = self.settings.partitions_count;
         let is_empty = self.segments.is_empty();
         let first_starts = || vec![1; partitions_count as usize];
@@ -190,7 +201,7 @@ impl<D: Disk> Store<D> {
     }
 
     /// Removes what does not belong to the log and writes indexes that had to be made again.
-    fn tidy(&mut self) -> Result<(), OpenError> {
+    pub(super) fn tidy(&mut self) -> Result<(), DiskError> {
         for name in self.files.disk.list()? {
             let of = |ending| sequence_of(&name, ending);
             let is_of_chain = |sequence: u64| {
@@ -217,9 +228,7 @@ impl<D: Disk> Store<D> {
             epoch: self.epochs.present(),
             older: self.epochs.older(),
             heads: self.heads.clone(),
-            floors: (0..self.settings.partitions_count)
-                .map(|partition| self.floor(partition))
-                .collect(),
+            floors: self.floors(),
             torn_bytes: findings.torn_bytes,
             damages: findings.damages,
             scanned_bytes: findings.scanned_bytes,
@@ -358,7 +367,9 @@ impl<D: Disk> Store<D> {
 }
 
 /// All segment files and their heads.
-fn find_segments<D: Disk>(files: &mut Files<D>) -> Result<BTreeMap<u64, Found>, OpenError> {
+pub(super) fn find_segments<D: Disk>(
+    files: &mut Files<D>,
+) -> Result<BTreeMap<u64, Found>, OpenError> {
     let mut found = BTreeMap::new();
     for name in files.disk.list()? {
         let Some(sequence) = sequence_of(&name, ".log") else {
@@ -393,7 +404,10 @@ fn find_segments<D: Disk>(files: &mut Files<D>) -> Result<BTreeMap<u64, Found>, 
     Ok(found)
 }
 
-fn check_partitions(found: &BTreeMap<u64, Found>, configured: u32) -> Result<(), OpenError> {
+pub(super) fn check_partitions(
+    found: &BTreeMap<u64, Found>,
+    configured: u32,
+) -> Result<(), OpenError> {
     let counts = found.values().filter_map(|found| found.head.as_ref());
     for head in counts {
         let found = head.heads.len() as u32;
@@ -428,7 +442,7 @@ fn chain(found: &BTreeMap<u64, Found>) -> Vec<(u64, Option<u64>)> {
     chain
 }
 
-fn load<D: Disk>(
+pub(super) fn load<D: Disk>(
     files: Files<D>,
     settings: StoreSettings,
     found: &BTreeMap<u64, Found>,

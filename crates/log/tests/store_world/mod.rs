@@ -1,5 +1,6 @@
 //! A store, its disk, and what must be true of them.
 
+mod handing;
 mod once;
 mod topic_reads;
 
@@ -81,6 +82,9 @@ pub struct World {
     floors: Vec<u64>,
     /// Lost to damage once. What was lost with one copy may be found in another.
     ghosts: BTreeMap<Place, Publication>,
+    /// The log is handed over now and then.
+    hand_overs: Option<Prng>,
+    handed: u32,
 }
 
 impl World {
@@ -110,6 +114,8 @@ impl World {
             next_offsets: vec![1; PARTITIONS as usize],
             floors: vec![1; PARTITIONS as usize],
             ghosts: BTreeMap::new(),
+            hand_overs: None,
+            handed: 0,
             prng,
         }
     }
@@ -131,6 +137,7 @@ impl World {
                 84..88 => self.probe(),
                 _ => self.read(),
             }
+            self.hand_over();
         }
         self.disk.set_capacity(None);
         self.stop("kill");
@@ -156,15 +163,7 @@ impl World {
                 self.disk.stop_after(calls);
             }
             self.epochs_begun += 1;
-            let settings = StoreSettings {
-                partitions_count: PARTITIONS,
-                segment_bytes: 4096,
-                bytes_max: 40_000,
-                age_max_ms: 20_000,
-                new_epoch: 1_000 + self.epochs_begun,
-                hash_seed: Seed(1, 2),
-            };
-            match Store::open(self.disk.clone(), settings, self.now_ms) {
+            match Store::open(self.disk.clone(), self.settings(), self.now_ms) {
                 Ok((store, recovered)) => {
                     let is_available = store.is_available();
                     self.note(format!("opened, available {is_available}: {recovered:?}"));
@@ -182,6 +181,17 @@ impl World {
                 Err(error) => panic!("{error}"),
             }
             assert!(attempt < 5, "the log cannot be opened");
+        }
+    }
+
+    fn settings(&self) -> StoreSettings {
+        StoreSettings {
+            partitions_count: PARTITIONS,
+            segment_bytes: 4096,
+            bytes_max: 40_000,
+            age_max_ms: 20_000,
+            new_epoch: 1_000 + self.epochs_begun,
+            hash_seed: Seed(1, 2),
         }
     }
 
