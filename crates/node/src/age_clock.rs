@@ -24,6 +24,8 @@ pub(crate) struct AgeClock {
     until_ms: u64,
 }
 
+stdx::hand!(struct AgeClock { age_max_ms, last_ms, ahead_ms, until_ms });
+
 impl AgeClock {
     /// For records that are kept for so long.
     pub fn new(age_max_ms: u64) -> AgeClock {

@@ -1,17 +1,20 @@
 //! The thread of a log on disk: a channel in front of [`LogWorker`], and the opening of the store.
 //!
-//! It takes all that waits in the channel before each batch: while one batch is synced, the next one gathers.
+//! It takes all that waits in the channel before each batch: while one batch is synced, the next one gathers. Of a live upgrade it
+//! hears by the same channel (`upgrade`).
 
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
 use crate::memory::MemfdMemory;
 use crate::report::Asked;
 use crate::restore::Restoration;
+use crate::upgrade::{HandedOver, LogAdoption, LogOrder};
 use crate::vital::Vital;
 use broker::disk::DiskLetter;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
 use log::store::{DiskError, OpenError, Recovered, Store, StoreError, StoreSettings};
+use std::collections::VecDeque;
 use std::fmt::{self, Display};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -115,14 +118,7 @@ pub(crate) fn open(
         let configured = &settings.logs[place];
         let directory = options.directory.join(&configured.name);
         let disk = FileDisk::open(&directory).map_err(LogError::Directory)?;
-        let store_settings = StoreSettings {
-            partitions_count: configured.partitions_count,
-            segment_bytes: configured.segment_bytes.into(),
-            bytes_max: configured.log_bytes_max,
-            age_max_ms: configured.age_max_ms,
-            new_epoch: configured.epoch,
-            hash_seed: Seed(options.hash_seed.0, options.hash_seed.1),
-        };
+        let store_settings = store_settings(settings, log, options);
         Store::open(disk, store_settings, unix_ms())
             .map_err(|error| LogError::Open { directory, error })?
     };
@@ -155,6 +151,23 @@ pub(crate) fn open(
         restorations,
         notices,
     })
+}
+
+/// What the store of a log goes by.
+pub(crate) fn store_settings(
+    settings: &Settings,
+    log: u16,
+    options: &OpenOptions<'_>,
+) -> StoreSettings {
+    let configured = &settings.logs[usize::from(log)];
+    StoreSettings {
+        partitions_count: configured.partitions_count,
+        segment_bytes: configured.segment_bytes.into(),
+        bytes_max: configured.log_bytes_max,
+        age_max_ms: configured.age_max_ms,
+        new_epoch: configured.epoch,
+        hash_seed: Seed(options.hash_seed.0, options.hash_seed.1),
+    }
 }
 
 fn notices_of(name: &str, recovered: &Recovered) -> Vec<String> {
@@ -193,39 +206,90 @@ pub(crate) fn channels(settings: &Settings) -> Channels {
     (senders.into(), receivers)
 }
 
+/// What the thread of a log lives among.
+pub(crate) struct Surroundings {
+    pub incoming: Receiver<ToLog>,
+    pub homes: Arc<[Address]>,
+    /// Where the clock of the node begins.
+    pub began: Instant,
+}
+
 impl OpenLog {
     /// Begins the thread.
     pub fn spawn(
         self,
         settings: &Settings,
-        incoming: Receiver<ToLog>,
-        homes: Arc<[Address]>,
+        surroundings: Surroundings,
     ) -> io::Result<JoinHandle<io::Result<()>>> {
-        let name = &settings.logs[usize::from(self.log)].name;
-        let thread = LogThread {
-            log: self.log,
-            worker: self.worker,
-            incoming,
-            homes,
-            began: Instant::now(),
-        };
-        std::thread::Builder::new()
-            .name(format!("crore-log-{name}"))
-            .spawn(move || {
-                let _vital = Vital;
-                net::kernel::give_up_low_ports()?;
-                thread.run()
-            })
+        let OpenLog { log, worker, .. } = self;
+        spawn(settings, log, surroundings, move || Some(worker))
     }
+}
+
+/// Begins the thread of a log that comes from the process before.
+pub(crate) fn spawn_adopting(
+    adoption: LogAdoption,
+    surroundings: Surroundings,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let settings = adoption.settings.clone();
+    let log = adoption.log;
+    spawn(&settings, log, surroundings, move || adoption.take_over())
+}
+
+/// Begins the thread that works with what it makes first, if that comes to be.
+fn spawn(
+    settings: &Settings,
+    log: u16,
+    surroundings: Surroundings,
+    worker: impl FnOnce() -> Option<LogWorker<FileDisk>> + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let name = &settings.logs[usize::from(log)].name;
+    std::thread::Builder::new()
+        .name(format!("crore-log-{name}"))
+        .spawn(move || {
+            let _vital = Vital;
+            net::kernel::give_up_low_ports()?;
+            let Some(worker) = worker() else {
+                return Ok(());
+            };
+            let thread = LogThread {
+                log,
+                worker,
+                surroundings,
+                stage: Stage::Serving,
+                orders: VecDeque::new(),
+                sent: 0,
+                received: 0,
+            };
+            thread.run()
+        })
+}
+
+/// How far a live upgrade has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    Serving,
+    /// Only what homes have sent becomes durable.
+    Frozen,
+    /// The log is closed, and perhaps another process's.
+    HandedOver,
 }
 
 struct LogThread {
     log: u16,
     worker: LogWorker<FileDisk>,
-    incoming: Receiver<ToLog>,
-    homes: Arc<[Address]>,
-    began: Instant,
+    surroundings: Surroundings,
+    stage: Stage,
+    /// Those that wait until nothing else does.
+    orders: VecDeque<LogOrder>,
+    /// Batches to homes and from them.
+    sent: u64,
+    received: u64,
 }
+
+/// How long a thread that does not serve waits at a time; it has nothing of its own to do.
+const FROZEN_WAIT: Duration = Duration::from_secs(60);
 
 impl LogThread {
     fn run(mut self) -> io::Result<()> {
@@ -233,52 +297,110 @@ impl LogThread {
         let mut has_more = false;
         let mut is_stopping = false;
         while has_more || !is_stopping {
+            let incoming = &self.surroundings.incoming;
             let first = match has_more || is_stopping {
                 true => None,
-                false => match self.incoming.recv_timeout(self.patience()) {
+                false => match incoming.recv_timeout(self.patience()) {
                     Ok(first) => Some(first),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
                 },
             };
-            let waiting: Vec<ToLog> = first.into_iter().chain(self.incoming.try_iter()).collect();
+            let waiting: Vec<ToLog> = first.into_iter().chain(incoming.try_iter()).collect();
             for message in waiting {
                 match message {
                     ToLog::Requests {
                         from,
                         since_us,
                         requests,
-                    } => self.worker.take(from, since_us, requests),
+                    } => {
+                        self.received += 1;
+                        self.worker.take(from, since_us, requests);
+                    }
                     ToLog::Report(reply) => {
                         // Nobody waits any more: nothing is lost.
                         let _: Result<(), _> = reply.send(self.worker.statistics());
                     }
+                    ToLog::Upgrade(order) => self.note(order),
                     ToLog::Stop => is_stopping = true,
                 }
             }
-            let began = self.began;
-            has_more = self.worker.turn(&mut || time_since(began), &mut letters);
+            let began = self.surroundings.began;
+            let now = &mut || time_since(began);
+            has_more = match self.stage {
+                Stage::Serving => self.worker.turn(now, &mut letters),
+                Stage::Frozen => self.worker.frozen_turn(now, &mut letters),
+                Stage::HandedOver => false,
+            };
             self.post(&mut letters);
+            while !has_more && let Some(order) = self.orders.pop_front() {
+                self.obey(order, &mut letters);
+            }
+        }
+        if self.stage == Stage::HandedOver {
+            return Ok(());
         }
         self.worker
             .close()
             .map_err(|error| io::Error::other(error.to_string()))
     }
 
+    fn note(&mut self, order: LogOrder) {
+        match order {
+            LogOrder::Freeze => self.stage = Stage::Frozen,
+            LogOrder::Thaw => {
+                // Who asked waits no more.
+                self.orders.clear();
+                self.stage = Stage::Serving;
+            }
+            LogOrder::Count(_) | LogOrder::HandOver(_) => self.orders.push_back(order),
+        }
+    }
+
+    /// Nothing waits that is to become durable.
+    fn obey(&mut self, order: LogOrder, letters: &mut HomeLetters) {
+        // Who asked and does not wait any more thaws the thread.
+        match order {
+            LogOrder::Count(answer) => drop(answer.send((self.sent, self.received))),
+            LogOrder::HandOver(answer) => {
+                let handed = self.hand_over(letters);
+                self.post(letters);
+                drop(answer.send(handed));
+            }
+            LogOrder::Freeze | LogOrder::Thaw => {}
+        }
+    }
+
+    fn hand_over(&mut self, letters: &mut HomeLetters) -> Result<HandedOver, String> {
+        let mut state = Vec::new();
+        let handed = self.worker.hand_over(&mut state, letters);
+        handed.map_err(|error| error.to_string())?;
+        let lock = self.worker.store_mut().disk().lend_lock();
+        let lock = lock.map_err(|error| error.to_string())?;
+        let lock = lock.ok_or("its directory is not locked")?;
+        self.stage = Stage::HandedOver;
+        Ok(HandedOver { state, lock })
+    }
+
     fn patience(&self) -> Duration {
-        let now_ms = self.began.elapsed().as_millis() as u64;
+        if self.stage != Stage::Serving {
+            return FROZEN_WAIT;
+        }
+        let now_ms = self.surroundings.began.elapsed().as_millis() as u64;
         Duration::from_millis(self.worker.next_deadline_ms().saturating_sub(now_ms))
     }
 
-    fn post(&self, letters: &mut HomeLetters) {
-        let mut by_home: Vec<Vec<DiskLetter>> = self.homes.iter().map(|_| Vec::new()).collect();
+    fn post(&mut self, letters: &mut HomeLetters) {
+        let homes = &self.surroundings.homes;
+        let mut by_home: Vec<Vec<DiskLetter>> = homes.iter().map(|_| Vec::new()).collect();
         for (home, letter) in letters.drain(..) {
             if let Some(letters) = by_home.get_mut(usize::from(home)) {
                 letters.push(letter);
             }
         }
-        for (home, letters) in self.homes.iter().zip(by_home) {
+        for (home, letters) in homes.iter().zip(by_home) {
             if !letters.is_empty() {
+                self.sent += 1;
                 home.send(Post::Disk {
                     log: self.log,
                     since_us: self.worker.committed_since_us(),

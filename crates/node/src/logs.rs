@@ -8,6 +8,13 @@
 //! under the same generation. Between two batches only so many reads are served, and between two reads never more than
 //! one batch, so that neither waits for all of the other.
 
+mod handing;
+
+pub(crate) use handing::layout;
+#[cfg(feature = "fuzzing")]
+pub(crate) use handing::read_again;
+pub use handing::{HandOverError, HandedWorker};
+
 use crate::age_clock::AgeClock;
 use crate::timing::UNTIMED;
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
@@ -81,6 +88,11 @@ pub struct LogStatistics {
     /// Bytes of memory: the indexes of segments, and the batch on its way.
     pub memory_bytes: u64,
 }
+
+stdx::hand!(struct LogStatistics {
+    batches, batch_records, batch_bytes, batches_failed, records_refused, syncs, sync_us_max, reads, reads_failed, reads_damaged,
+    bytes, segments_dropped, unavailable, torn_bytes, damages, memory_bytes,
+});
 
 impl std::ops::AddAssign for LogStatistics {
     fn add_assign(&mut self, other: LogStatistics) {

@@ -6,7 +6,7 @@
 use crate::inspection::Asker;
 use crate::logs::LogStatistics;
 use crate::timing::{Stamps, Timings};
-use crate::upgrade::Order;
+use crate::upgrade::{LogOrder, Order};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
@@ -144,6 +144,8 @@ pub(crate) enum ToLog {
     },
     /// Report counters.
     Report(Sender<LogStatistics>),
+    /// A step of a live upgrade.
+    Upgrade(LogOrder),
     /// Do what has come before, end the log cleanly, and end.
     Stop,
 }

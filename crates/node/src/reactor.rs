@@ -93,6 +93,8 @@ pub struct Reactor<N, M, C> {
     pump_again: bool,
     /// Steps of a live upgrade, for the thread.
     orders: VecDeque<Order>,
+    /// Wishes of the node that wait until the shard serves again; see `frozen`.
+    held: Vec<Post>,
     /// Another turn at once, whatever there is to do.
     turn_soon: bool,
     /// Nobody is accepted for now.
@@ -178,6 +180,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             buffer_filled: 0,
             pump_again: false,
             orders: VecDeque::new(),
+            held: Vec::new(),
             turn_soon: false,
             is_held: false,
             stopping: false,

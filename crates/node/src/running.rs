@@ -1,19 +1,19 @@
 //! A running node: threads, their descriptor tables and listeners, and what the process can ask of them.
 
 mod ending;
+mod logs;
 
 pub use ending::IO_THREADS_END;
 
 use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
 use crate::io_thread::{Shared, ThreadParts};
 use crate::journal::JournalSender;
-use crate::log_thread::{self, LogError, OpenLog, OpenOptions};
+use crate::log_thread::{self, LogError};
 use crate::logs::LogStatistics;
 use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
 use crate::pressure::SharedPressure;
 use crate::proxied::{ProxiedCounters, ProxiedOptions, ProxiedStatistics};
 use crate::report::Asked;
-use crate::restore::Restoration;
 use crate::timing::Timings;
 use crate::upgrade::{Adopting, Inheritance, Inherited};
 use crate::users::{UserStatistics, Users};
@@ -22,7 +22,7 @@ use broker::edge::{EdgeStatistics, Pressure};
 use broker::entitlement::Judge;
 use broker::home::HomeStatistics;
 use broker::reload::Waiting;
-use broker::settings::{Durability, LogSettings, Settings};
+use broker::settings::Settings;
 use net::Wake;
 use net::kernel::{Counters, Handover, Passage, Waker, check_free, nofile_limit};
 use std::fmt;
@@ -247,7 +247,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     if let Some(tls) = &options.tls {
         options.listen.extend_from_slice(&tls.listen);
     }
-    let heir = match options.inheritance.take() {
+    let mut heir = match options.inheritance.take() {
         Some(inheritance) => Some(Inherited::begin(inheritance, &mut options, plain_count)?),
         None => None,
     };
@@ -262,7 +262,12 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     admission.trust(options.settings.addresses.trusted_proxies.clone());
     let users = Arc::new(Users::new(options.connections_per_user_max));
     let pressure = Arc::new(SharedPressure::default());
-    let open_logs = open_logs(&mut options)?;
+    let open_logs = match heir {
+        // They are the other process's still.
+        Some(_) => Vec::new(),
+        None => logs::open(&mut options)?,
+    };
+    let data_dir = options.data_dir.clone().unwrap_or_default();
     let unsupported = unsupported(&options);
     let settings = Arc::new(options.settings);
     let wakers: Vec<Arc<Waker>> = (0..count)
@@ -334,7 +339,11 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         unsupported,
         adopting: Mutex::default(),
     };
-    let restorations = match node.spawn_logs(open_logs, log_receivers, &settings) {
+    let spawned = match &mut heir {
+        Some(heir) => node.adopt_logs(heir, &data_dir, log_receivers, &settings),
+        None => node.spawn_logs(open_logs, log_receivers, &settings),
+    };
+    let restorations = match spawned {
         Ok(restorations) => restorations,
         Err(error) => return Err(node.give_up(StartError::System(error))),
     };
@@ -566,29 +575,6 @@ impl Node {
         settings.clone()
     }
 
-    /// Begins the log threads; gives what they hold for each home.
-    fn spawn_logs(
-        &mut self,
-        open_logs: Vec<Option<OpenLog>>,
-        receivers: Vec<Option<Receiver<ToLog>>>,
-        settings: &Settings,
-    ) -> io::Result<Vec<Vec<Restoration>>> {
-        let mut restorations: Vec<Vec<Restoration>> =
-            self.shards.0.iter().map(|_| Vec::new()).collect();
-        for (open, incoming) in open_logs.into_iter().zip(receivers) {
-            let (Some(mut open), Some(incoming)) = (open, incoming) else {
-                continue;
-            };
-            self.notices.append(&mut open.notices);
-            for (home, restoration) in open.restorations.drain(..).enumerate() {
-                restorations[home].push(restoration);
-            }
-            let thread = open.spawn(settings, incoming, self.shards.0.clone())?;
-            self.log_threads.push(thread);
-        }
-        Ok(restorations)
-    }
-
     fn give_up(mut self, error: StartError) -> StartError {
         let adopting = self.adopting.get_mut();
         if let Some(adopting) = adopting.unwrap_or_else(PoisonError::into_inner).take() {
@@ -618,10 +604,6 @@ fn passages(count: usize) -> io::Result<(Vec<Passage>, Vec<Passage>)> {
 
 /// What a node has that a live upgrade cannot hand over.
 fn unsupported(options: &NodeOptions) -> Option<&'static str> {
-    let is_on_disk = |log: &LogSettings| log.durability == Durability::Disk;
-    if options.settings.logs.iter().any(is_on_disk) {
-        return Some("a log on disk");
-    }
     if options.tls.is_some() {
         return Some("TLS");
     }
@@ -648,31 +630,4 @@ fn proxied_options(
         proxies: options.proxies,
         timeout: options.timeout,
     })
-}
-
-/// Opens the logs on disk, by their indexes.
-fn open_logs(options: &mut NodeOptions) -> Result<Vec<Option<OpenLog>>, StartError> {
-    let directory = options.data_dir.clone().unwrap_or_default();
-    let open_options = OpenOptions {
-        directory: &directory,
-        hash_seed: options.hash_seed,
-    };
-    let mut opened = Vec::new();
-    for log in 0..options.settings.logs.len() {
-        let settings = &mut options.settings;
-        let LogSettings {
-            durability,
-            ref name,
-            ..
-        } = settings.logs[log];
-        let name = name.clone();
-        opened.push(match durability {
-            Durability::Memory => None,
-            Durability::Disk => {
-                let open = log_thread::open(settings, log as u16, &open_options);
-                Some(open.map_err(|error| StartError::Log(name, error))?)
-            }
-        });
-    }
-    Ok(opened)
 }

@@ -9,9 +9,10 @@ use broker::settings::{
 use log::NewRecord;
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
-use node::logs::{LogTime, LogWorker};
+use node::logs::{HandOverError, HandedWorker, LogTime, LogWorker};
 use node::timing::UNTIMED;
 use stdx::chunk::Slice;
+use stdx::handing::Input;
 use stdx::hash::Seed;
 
 const PARTITIONS: u32 = 4;
@@ -32,20 +33,23 @@ impl World {
 
     /// The log is on this disk already, or begins.
     fn on(disk: HostileDisk) -> World {
-        let store_settings = StoreSettings {
+        let (store, _) = Store::open(disk.clone(), World::store_settings(), 0).unwrap();
+        World {
+            worker: LogWorker::new(store, &settings(), 0),
+            disk,
+            now: LogTime::default(),
+            heads: [0; PARTITIONS as usize],
+        }
+    }
+
+    fn store_settings() -> StoreSettings {
+        StoreSettings {
             partitions_count: PARTITIONS,
             segment_bytes: 4 << 10,
             bytes_max: 40 << 10,
             age_max_ms: 0,
             new_epoch: 1,
             hash_seed: Seed(1, 2),
-        };
-        let (store, _) = Store::open(disk.clone(), store_settings, 0).unwrap();
-        World {
-            worker: LogWorker::new(store, &settings(), 0),
-            disk,
-            now: LogTime::default(),
-            heads: [0; PARTITIONS as usize],
         }
     }
 
@@ -348,4 +352,71 @@ fn reads_that_fail_and_reads_that_find_damage() {
     assert_eq!(world.turn(), ["h0 t3 1 records", "h0 t4 1 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));
+}
+
+/// A worker goes to another process with the reads that wait; whoever it refuses it goes on to refuse; the clock and the counters go on.
+#[test]
+fn a_worker_is_handed_over() {
+    let mut world = World::new();
+    world.publish(0, 1, "a", b"one");
+    assert_eq!(world.turn(), ["h0 g1 1 Ok(())"]);
+    world.disk.fail_syncs(3);
+    world.publish(1, 1, "b", b"refused");
+    assert_eq!(world.turn().len(), 1);
+    world.disk.stop_faults();
+    world.publish(0, 1, "a", b"two");
+    world.turn();
+    world.worker.take(0, UNTIMED, vec![page(7, 0, "a")]);
+    world.publish(0, 1, "a", b"three");
+
+    let mut letters = Vec::new();
+    let mut state = Vec::new();
+    let busy = world.worker.hand_over(&mut state, &mut letters);
+    assert_eq!(busy, Err(HandOverError::Busy));
+    let now = world.now;
+    assert!(!world.worker.frozen_turn(&mut || now, &mut letters));
+    assert_eq!(letters.len(), 1, "no read is served: {letters:?}");
+    let counted = world.worker.statistics();
+    world.worker.hand_over(&mut state, &mut letters).unwrap();
+
+    let mut input = Input::new(&state);
+    let handed = HandedWorker::take(&mut input).unwrap();
+    assert_eq!(input.left(), 0);
+    let store = Store::take_over(world.disk.clone(), World::store_settings(), &handed.log);
+    let worker = LogWorker::take_over(store.unwrap(), &settings(), 0, handed).unwrap();
+    world.worker = worker;
+    world.worker.store_mut().begin().unwrap();
+    let going_on = world.worker.statistics();
+    assert_eq!(
+        (going_on.batches, going_on.batches_failed, going_on.syncs),
+        (counted.batches, counted.batches_failed, counted.syncs)
+    );
+    assert_eq!(world.turn(), ["h0 t7 3 records"]);
+    world.publish(1, 1, "b", b"of the same generation");
+    assert_eq!(world.turn(), ["h1 g1 1 Err(LogUnavailable)"]);
+    world.publish(1, 2, "b", b"of the next");
+    assert_eq!(world.turn(), ["h1 g2 1 Ok(())"]);
+}
+
+/// A log that takes nothing, or cannot be closed, stays where it is; homes hear of it.
+#[test]
+fn a_worker_whose_disk_fails_stays() {
+    let mut world = World::new();
+    world.publish(0, 1, "a", b"one");
+    world.turn();
+    let (mut state, mut letters) = (Vec::new(), Vec::new());
+    world.disk.fail_syncs(8);
+    let failed = world.worker.hand_over(&mut state, &mut letters);
+    assert!(matches!(failed, Err(HandOverError::Store(_))), "{failed:?}");
+    let told: Vec<String> = letters
+        .iter()
+        .map(|(home, letter)| format!("h{home} {}", text_of(letter)))
+        .collect();
+    assert_eq!(told, ["h0 available false", "h1 available false"]);
+    let refused = world.worker.hand_over(&mut state, &mut letters);
+    assert_eq!(refused, Err(HandOverError::Unavailable));
+    world.disk.stop_faults();
+    world.pass(1_000);
+    assert_eq!(world.turn(), ["h0 available true", "h1 available true"]);
+    world.worker.hand_over(&mut state, &mut letters).unwrap();
 }

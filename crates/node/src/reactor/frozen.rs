@@ -1,10 +1,11 @@
 //! A reactor while its shard is being handed over: it hears other shards and serves nobody.
 //!
 //! Invariants: what is on its way between shards arrives and is dealt with, and calls forth ever less, since nothing comes from
-//! clients, no page is asked for that no socket has room for, and homes serve waiting pages in ordinary turns only.
+//! clients, no page is asked for that no socket has room for, and homes serve waiting pages in ordinary turns only. What the node
+//! itself wants of the shard waits until it thaws, and is given up where it does not.
 
 use super::{Clock, Reactor, Turn};
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Control, Mailbox, Post};
 use crate::upgrade::Order;
 use net::Net;
 use std::io;
@@ -34,6 +35,17 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         let (now, now_us) = self.clock.now_and_us();
         self.now = now;
         self.watch.begin(now_us);
+        // What the node itself wants would put something on its way that nobody counts any more.
+        let is_wish = |post: &mut Post| {
+            let Post::Control(control) = post else {
+                return false;
+            };
+            !matches!(
+                control,
+                Control::Upgrade(_) | Control::Report(_) | Control::Stop
+            )
+        };
+        self.held.extend(posts.extract_if(.., is_wish));
         self.deal_with(&mut posts);
         self.posts = posts;
         self.exchange();
@@ -71,6 +83,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         if std::mem::take(&mut self.is_held) && !self.is_draining {
             self.net.resume_accepting();
         }
+        // They come before whatever comes next.
+        self.posts.append(&mut self.held);
         self.turn_soon = true;
     }
 }

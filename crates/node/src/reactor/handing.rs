@@ -42,6 +42,7 @@ impl Hand for Shard {
         Edge::layout(layout);
         Home::layout(layout);
         crate::judging::layout(layout);
+        crate::logs::layout(layout);
         layout.name("door, pressed, is_draining, ready, pump_again, questions, now");
     }
 }

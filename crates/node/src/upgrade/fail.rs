@@ -3,7 +3,8 @@
 /// The name of the environment's variable with the number of the place; for tests.
 pub const FAIL_AT: &str = "CRORE_UPGRADE_FAIL_AT";
 
-/// Dies here, as by SIGKILL, if that was wanted. 1 to 12 come before the commit, 13 after it.
+/// Dies here, as by SIGKILL, if that was wanted. 13 and 17 come after the commit, all others before it; 14 to 17 are
+/// places of logs on disk.
 pub fn fail_at(place: u32) {
     let wanted = std::env::var(FAIL_AT)
         .ok()

@@ -4,10 +4,10 @@
 //! commit, all shards serve on; after that this process ends.
 
 use super::{
-    COPY_PATIENCE, FREEZE_PATIENCE, Hello, Message, Order, START_PATIENCE, STEP_PATIENCE, kind,
-    receive, send,
+    COPY_PATIENCE, HandedOver, Hello, LogOrder, Message, Order, START_PATIENCE, STEP_PATIENCE,
+    kind, receive, send,
 };
-use crate::mailbox::{Address, Control, Post};
+use crate::mailbox::{Address, Control, Post, ToLog};
 use net::kernel::{Passage, monotonic_ns};
 use std::fmt;
 use std::io;
@@ -29,6 +29,8 @@ pub enum UpgradeError {
     Thread(&'static str, String),
     /// A thread of this node did not answer in time.
     Slow(&'static str),
+    /// A log on disk, by its name, could not be handed over: why.
+    Log(String, String),
 }
 
 impl fmt::Display for UpgradeError {
@@ -50,6 +52,7 @@ impl fmt::Display for UpgradeError {
                     "an I/O thread did not answer in time while {step}"
                 )
             }
+            UpgradeError::Log(name, why) => write!(formatter, "log \"{name}\": {why}"),
         }
     }
 }
@@ -71,6 +74,10 @@ pub(crate) struct Coordinator<'a> {
     /// The ways to the shards' threads.
     pub own: &'a [Passage],
     pub control: &'a Passage,
+    /// Logs on disk: index, name, and the way to the thread.
+    pub logs: Vec<(u16, &'a str, &'a Sender<ToLog>)>,
+    /// From the moment at which nobody is served any more to the commit.
+    pub freeze_patience: Duration,
     /// What the judge has to hand over.
     pub judge: &'a dyn Fn() -> Vec<u8>,
 }
@@ -88,6 +95,7 @@ impl Coordinator<'_> {
             .and_then(|()| self.freeze_and_commit(kill));
         if handed.is_err() {
             kill();
+            self.tell_logs(|| LogOrder::Thaw);
             self.tell(|| Order::Thaw);
         }
         handed
@@ -124,14 +132,17 @@ impl Coordinator<'_> {
     /// The second phase.
     fn freeze_and_commit(&self, kill: &mut dyn FnMut()) -> Result<Giving, UpgradeError> {
         let began = Instant::now();
-        let deadline = began + FREEZE_PATIENCE;
+        let deadline = began + self.freeze_patience;
         // Nobody passes sockets on to a thread that has stopped to look.
         self.ask("pausing", deadline, Order::Pause)?;
         self.ask("freezing", deadline, Order::Freeze)?;
+        self.tell_logs(|| LogOrder::Freeze);
         self.settle(deadline)?;
+        // Logs are closed while shards say what they know.
+        let handed = self.ask_logs(LogOrder::HandOver);
         let lingering = self.ask("handing over", deadline, Order::HandOver)?;
-        send(self.control, kind::JUDGE, &(self.judge)(), &[])
-            .map_err(|error| UpgradeError::Lost("handing over", error))?;
+        self.hand_over_logs(&handed, deadline)?;
+        self.say(kind::JUDGE, &(self.judge)(), &[])?;
         let patience = deadline.saturating_duration_since(Instant::now());
         let set = self.control.give_up_after(patience.max(STEP_PATIENCE));
         set.map_err(|error| UpgradeError::Lost("taking over", error))?;
@@ -160,6 +171,10 @@ impl Coordinator<'_> {
             let mut total = (0, 0);
             for answer in answers {
                 let (sent, received) = wait(&answer, deadline, "settling")?;
+                total = (total.0 + sent, total.1 + received);
+            }
+            for ((_, name, _), answer) in self.logs.iter().zip(self.ask_logs(LogOrder::Count)) {
+                let (sent, received) = wait_for_log(name, &answer, deadline)?;
                 total = (total.0 + sent, total.1 + received);
             }
             if total.0 == total.1 && before == Some(total) {
@@ -197,6 +212,57 @@ impl Coordinator<'_> {
         self.shards.iter().map(ask).collect()
     }
 
+    /// Sends what the logs' threads have handed over.
+    fn hand_over_logs(
+        &self,
+        answers: &[Receiver<Result<HandedOver, String>>],
+        deadline: Instant,
+    ) -> Result<(), UpgradeError> {
+        for ((log, name, _), answer) in self.logs.iter().zip(answers) {
+            let handed = wait_for_log(name, answer, deadline)?;
+            let handed = handed.map_err(|why| UpgradeError::Log((*name).to_owned(), why))?;
+            let mut bytes = Vec::new();
+            log.give(&mut bytes);
+            bytes.extend_from_slice(&handed.state);
+            self.say(kind::LOG, &bytes, &[handed.lock.as_fd()])?;
+        }
+        Ok(())
+    }
+
+    /// Sends something while handing over. Who has ended may have said why.
+    fn say(
+        &self,
+        kind: u8,
+        bytes: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), UpgradeError> {
+        let step = "handing over";
+        send(self.control, kind, bytes, descriptors).map_err(|error| {
+            let is_end = error.kind() != io::ErrorKind::WouldBlock;
+            match is_end.then(|| self.expect(kind::READY, step)) {
+                Some(Err(UpgradeError::Refused(why))) => UpgradeError::Refused(why),
+                _ => UpgradeError::Lost(step, error),
+            }
+        })
+    }
+
+    fn ask_logs<T>(&self, order: impl Fn(Sender<T>) -> LogOrder) -> Vec<Receiver<T>> {
+        let ask = |(_, _, log): &(u16, &str, &Sender<ToLog>)| {
+            let (answer, is_answered) = channel();
+            // One that has ended does not answer.
+            let _ = log.send(ToLog::Upgrade(order(answer)));
+            is_answered
+        };
+        self.logs.iter().map(ask).collect()
+    }
+
+    fn tell_logs(&self, order: impl Fn() -> LogOrder) {
+        for (_, _, log) in &self.logs {
+            // It ends with the node.
+            let _ = log.send(ToLog::Upgrade(order()));
+        }
+    }
+
     fn tell(&self, order: impl Fn() -> Order) {
         for shard in self.shards {
             shard.send(Post::Control(Control::Upgrade(order())));
@@ -204,8 +270,12 @@ impl Coordinator<'_> {
     }
 
     fn expect(&self, wanted: u8, step: &'static str) -> Result<(), UpgradeError> {
-        let message: Message =
-            receive(self.control).map_err(|error| UpgradeError::Lost(step, error))?;
+        let received = receive(self.control).or_else(|error| match error.kind() {
+            // That it has ended without reading all is told before what it has said.
+            io::ErrorKind::UnexpectedEof => receive(self.control),
+            _ => Err(error),
+        });
+        let message: Message = received.map_err(|error| UpgradeError::Lost(step, error))?;
         match message.kind {
             kind::REFUSE => {
                 let why = String::from_utf8_lossy(&message.bytes).into_owned();
@@ -222,4 +292,55 @@ fn wait<T>(answer: &Receiver<T>, deadline: Instant, step: &'static str) -> Resul
     answer
         .recv_timeout(left)
         .map_err(|_| UpgradeError::Slow(step))
+}
+
+fn wait_for_log<T>(name: &str, answer: &Receiver<T>, deadline: Instant) -> Result<T, UpgradeError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let slow = "its disk did not finish in time".to_owned();
+    answer
+        .recv_timeout(left)
+        .map_err(|_| UpgradeError::Log(name.to_owned(), slow))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that hangs, before the log is quiet and when it is to be closed: the upgrade ends by the log's name.
+    #[test]
+    fn a_log_that_hangs_is_named() {
+        for is_quiet in [false, true] {
+            let (control, _other) = Passage::pair().unwrap();
+            let (log, incoming) = channel();
+            let thread = std::thread::spawn(move || {
+                // Kept: an answer that is dropped would be one.
+                let mut hanging = Vec::new();
+                for message in incoming {
+                    match message {
+                        ToLog::Upgrade(LogOrder::Count(answer)) if is_quiet => {
+                            answer.send((0, 0)).unwrap();
+                        }
+                        message => hanging.push(message),
+                    }
+                }
+                hanging.len()
+            });
+            let coordinator = Coordinator {
+                shards: &[],
+                own: &[],
+                control: &control,
+                logs: vec![(0, "kept", &log)],
+                freeze_patience: Duration::from_millis(50),
+                judge: &Vec::new,
+            };
+            let given = coordinator.freeze_and_commit(&mut || panic!("nothing was committed"));
+            assert!(
+                matches!(&given, Err(UpgradeError::Log(name, _)) if name == "kept"),
+                "{given:?}"
+            );
+            drop(coordinator);
+            drop(log);
+            assert_eq!(thread.join().unwrap(), 2, "freezing, and what hangs");
+        }
+    }
 }

@@ -4,9 +4,9 @@
 //! and both go through two phases (`docs/decisions/0011-live-upgrade.md`):
 //!
 //! 1. The old process serves on, and sends copies of its listeners and sockets.
-//! 2. All shards stop between two of their turns, with nothing on its way between them. Each sends its state, the memory
-//!    of its segments, and which sockets there are. The new process builds its shards and says that it is ready. Then one message
-//!    and its answer: the commit.
+//! 2. All shards stop between two of their turns, with nothing on its way between them and to logs on disk. Each sends its state,
+//!    the memory of its segments, and which sockets there are; logs on disk are closed, and their locks are sent. The new process
+//!    builds its shards, opens the logs without touching them, and says that it is ready. Then one message and its answer: the commit.
 //!
 //! Invariants: before the answer the new process has touched nothing that the old one needs, so the old one goes on if anything
 //! fails, comes too late, or the new process dies; after it the old process does nothing but end. Nobody ever waits without a bound.
@@ -14,6 +14,7 @@
 
 mod fail;
 mod giving;
+mod log;
 mod node;
 mod taking;
 mod thread;
@@ -21,7 +22,8 @@ mod thread;
 pub use fail::{FAIL_AT, fail_at};
 use giving::Coordinator;
 pub use giving::{Giving, UpgradeError};
-pub(crate) use node::Inherited;
+pub(crate) use log::{HandedOver, LogAdoption, LogOrder};
+pub(crate) use node::{Inherited, LogWay};
 pub(crate) use taking::Adopting;
 pub use taking::{INHERIT, Inheritance};
 pub(crate) use thread::{Given, Order, Passing, adopt};
@@ -58,6 +60,8 @@ mod kind {
     pub const COMMITTED: u8 = 7;
     /// What the judge of credentials knows that no configuration says, once nobody is judged any more.
     pub const JUDGE: u8 = 8;
+    /// The index of a log on disk and what its thread knows, with its lock; before the judge, one for each.
+    pub const LOG: u8 = 9;
     /// To a thread: listeners, in order.
     pub const LISTENERS: u8 = 10;
     /// Sockets with their keys.
@@ -141,6 +145,28 @@ struct Hello {
 stdx::hand!(struct Hello {
     layout, version, hash_seed, began_ns, settings, addresses, plain_count, operators_count
 });
+
+/// Reads bytes as each kind of message that carries values, for the fuzz target; what was read is written again. None for those that
+/// are not such a message.
+#[cfg(feature = "fuzzing")]
+pub fn read_messages(bytes: &[u8]) -> [Option<Vec<u8>>; 4] {
+    use stdx::handing::{Hand, Input};
+    fn again<T: Hand>(bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut input = Input::new(bytes);
+        let value = T::take(&mut input)?;
+        let mut out = Vec::new();
+        value.give(&mut out);
+        // What follows is somebody else's.
+        out.extend_from_slice(&bytes[bytes.len() - input.left()..]);
+        Some(out)
+    }
+    [
+        again::<Hello>(bytes),
+        again::<Vec<net::Conn>>(bytes),
+        again::<Vec<u64>>(bytes),
+        crate::logs::read_again(bytes),
+    ]
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,10 @@
 //! Live upgrade as a node and its starter see it.
 
 use super::taking::Adopting;
-use super::{Coordinator, Giving, Hello, Inheritance, UpgradeError, fail_at};
+use super::{
+    Coordinator, FREEZE_PATIENCE, Giving, HandedOver, Hello, Inheritance, LogAdoption,
+    UpgradeError, fail_at,
+};
 use crate::io_thread::Adoption;
 use crate::reactor::state_layout;
 use crate::running::{Node, NodeOptions, StartError};
@@ -10,8 +13,9 @@ use net::kernel::{Passage, monotonic_ns};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -52,10 +56,16 @@ impl Node {
         };
         let mut descriptors: Vec<BorrowedFd<'_>> = operators.iter().map(AsFd::as_fd).collect();
         descriptors.push(input);
+        let threads = self.logs.iter().zip(&settings.logs).zip(0..);
+        let logs = threads.filter_map(|((thread, log), index)| {
+            Some((index, log.name.as_str(), thread.as_ref()?))
+        });
         let coordinator = Coordinator {
             shards: &self.shards.0,
             own: &self.passages,
             control: &Passage::of(control),
+            logs: logs.collect(),
+            freeze_patience: FREEZE_PATIENCE,
             judge,
         };
         coordinator.run(&hello, &descriptors, kill)
@@ -75,12 +85,23 @@ impl Node {
     }
 }
 
+/// The way to the thread of a log on disk that is to take over, for what is handed over to it.
+#[derive(Debug)]
+pub(crate) struct LogWay {
+    pub log: u16,
+    pub handed: Sender<HandedOver>,
+}
+
 /// What a start makes of an inheritance.
 pub(crate) struct Inherited {
     inheritance: Inheritance,
     pub began: Instant,
     renewed: Settings,
     ways: Vec<OwnedFd>,
+    adopted: Sender<Result<(), String>>,
+    all_adopted: Receiver<Result<(), String>>,
+    go: Vec<Sender<()>>,
+    logs: Vec<LogWay>,
 }
 
 impl Inherited {
@@ -103,32 +124,60 @@ impl Inherited {
             return Err(StartError::System(io::ErrorKind::InvalidData.into()));
         }
         fail_at(5);
+        let (adopted, all_adopted) = channel();
         Ok(Inherited {
             began: inheritance.began(),
             inheritance,
             renewed,
             ways,
+            adopted,
+            all_adopted,
+            go: Vec::new(),
+            logs: Vec::new(),
         })
     }
 
-    /// What each thread takes over, in their order, and how all of it ends.
-    pub fn adoptions(self) -> (Vec<Adoption>, Option<Adopting>) {
-        let (adopted, all_adopted) = channel();
-        let mut go = Vec::new();
+    /// What the thread of a log on disk takes over.
+    pub fn adopt_log(
+        &mut self,
+        log: u16,
+        settings: &Arc<Settings>,
+        directory: &Path,
+    ) -> LogAdoption {
+        let (handed, is_handed) = channel();
+        self.logs.push(LogWay { log, handed });
+        LogAdoption {
+            log,
+            settings: settings.clone(),
+            directory: directory.to_owned(),
+            hash_seed: self.inheritance.hash_seed(),
+            handed: is_handed,
+            adopted: self.adopted.clone(),
+            go: self.begin_later(),
+        }
+    }
+
+    fn begin_later(&mut self) -> Receiver<()> {
+        let (begin, is_begun) = channel();
+        self.go.push(begin);
+        is_begun
+    }
+
+    /// What each I/O thread takes over, in their order, and how all of it ends.
+    pub fn adoptions(mut self) -> (Vec<Adoption>, Option<Adopting>) {
         let mut adoptions = Vec::new();
-        for way in self.ways {
-            let (begin, is_begun) = channel();
-            go.push(begin);
+        for way in std::mem::take(&mut self.ways) {
             adoptions.push(Adoption {
                 way: Passage::of(way),
-                adopted: adopted.clone(),
-                go: is_begun,
+                adopted: self.adopted.clone(),
+                go: self.begin_later(),
             });
         }
         let adopting = Adopting {
             inheritance: self.inheritance,
-            adopted: all_adopted,
-            go,
+            adopted: self.all_adopted,
+            logs: self.logs,
+            go: self.go,
             renewed: Arc::new(self.renewed),
         };
         (adoptions, Some(adopting))

@@ -3,7 +3,7 @@
 //! The process is started with a way to the old one as its standard input, and [`INHERIT`] in its environment. Invariant: until
 //! it has answered the commit it has read from, written to and accepted from nothing that it was given.
 
-use super::{Hello, START_PATIENCE, fail_at, kind, receive, send};
+use super::{HandedOver, Hello, LogWay, START_PATIENCE, fail_at, kind, receive, send};
 use crate::mailbox::{Address, Control, Post};
 use crate::reactor::state_layout;
 use broker::settings::{LogSettings, Settings, TicketKey};
@@ -183,6 +183,8 @@ pub(crate) struct Adopting {
     pub inheritance: Inheritance,
     /// Each thread says so when it has everything.
     pub adopted: Receiver<Result<(), String>>,
+    /// Threads of logs on disk, in their order.
+    pub logs: Vec<LogWay>,
     /// Each thread begins when it is told so.
     pub go: Vec<Sender<()>>,
     /// What the node goes by from then on.
@@ -200,15 +202,12 @@ impl Adopting {
     pub fn finish(self, shards: &[Address], judge: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
         let control = &self.inheritance.control;
         let deadline = Instant::now() + ADOPT_PATIENCE;
-        for _ in &self.go {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let adopted = self.adopted.recv_timeout(left);
-            let adopted = adopted.unwrap_or_else(|_| Err("a thread did not answer".into()));
-            if let Err(why) = adopted {
-                self.inheritance.refuse(&why);
-                return Err(io::Error::other(why));
-            }
+        // What is handed over of logs comes when shards have handed over.
+        self.all_adopted(self.go.len() - self.logs.len(), deadline)?;
+        for log in &self.logs {
+            self.pass_on(log)?;
         }
+        self.all_adopted(self.logs.len(), deadline)?;
         let known = receive(control)?;
         if known.kind != kind::JUDGE || !judge(&known.bytes) {
             let why = "what the judge of credentials knows is not understood";
@@ -237,6 +236,37 @@ impl Adopting {
             // A thread that has ended takes the process with it.
             let _ = go.send(());
         }
+        Ok(())
+    }
+
+    /// Waits until so many threads have said that they have everything.
+    fn all_adopted(&self, count: usize, deadline: Instant) -> io::Result<()> {
+        for _ in 0..count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let adopted = self.adopted.recv_timeout(left);
+            let adopted = adopted.unwrap_or_else(|_| Err("a thread did not answer".into()));
+            if let Err(why) = adopted {
+                self.inheritance.refuse(&why);
+                return Err(io::Error::other(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a log on disk on to its thread.
+    fn pass_on(&self, to: &LogWay) -> io::Result<()> {
+        let mut message = receive(&self.inheritance.control)?;
+        fail_at(14);
+        let mut input = Input::new(&message.bytes);
+        let log = u16::take(&mut input);
+        let (kind::LOG, true, Some(lock)) =
+            (message.kind, log == Some(to.log), message.descriptors.pop())
+        else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let state = message.bytes[message.bytes.len() - input.left()..].to_vec();
+        // A thread that has ended does not answer.
+        let _ = to.handed.send(HandedOver { state, lock });
         Ok(())
     }
 }

@@ -34,8 +34,8 @@ pub fn start(
     let own_origins = origins_of_pages(operators);
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);
-    if options.settings.tickets.keys.is_empty() && options.data_dir.is_none() {
-        // Those that the node before has made for itself: its tickets go on.
+    if options.settings.tickets.keys.is_empty() {
+        // Those of the node before, if there is one: its tickets go on, and the file of its directory is left alone.
         options.settings.tickets.keys = inherited.ticket_keys();
     }
     let of_tickets = keys_of_tickets(configuration, &mut options);

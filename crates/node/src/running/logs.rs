@@ -1,0 +1,91 @@
+//! Logs on disk at the start of a node: opened, or taken over from the process before, and their threads.
+
+use super::{Node, NodeOptions, StartError};
+use crate::log_thread::{self, OpenLog, OpenOptions, Surroundings};
+use crate::mailbox::ToLog;
+use crate::restore::Restoration;
+use crate::upgrade::Inherited;
+use broker::settings::{Durability, LogSettings, Settings};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+impl Node {
+    /// Begins the log threads; gives what they hold for each home.
+    pub(super) fn spawn_logs(
+        &mut self,
+        open_logs: Vec<Option<OpenLog>>,
+        receivers: Vec<Option<Receiver<ToLog>>>,
+        settings: &Settings,
+    ) -> io::Result<Vec<Vec<Restoration>>> {
+        let mut restorations: Vec<Vec<Restoration>> =
+            self.shards.0.iter().map(|_| Vec::new()).collect();
+        for (open, incoming) in open_logs.into_iter().zip(receivers) {
+            let (Some(mut open), Some(incoming)) = (open, incoming) else {
+                continue;
+            };
+            self.notices.append(&mut open.notices);
+            for (home, restoration) in open.restorations.drain(..).enumerate() {
+                restorations[home].push(restoration);
+            }
+            let thread = open.spawn(settings, self.surroundings(incoming))?;
+            self.log_threads.push(thread);
+        }
+        Ok(restorations)
+    }
+
+    /// Begins the log threads of a node that takes another one's place. Homes get what they know with their shards.
+    pub(super) fn adopt_logs(
+        &mut self,
+        heir: &mut Inherited,
+        directory: &Path,
+        receivers: Vec<Option<Receiver<ToLog>>>,
+        settings: &Arc<Settings>,
+    ) -> io::Result<Vec<Vec<Restoration>>> {
+        for (log, incoming) in (0..).zip(receivers) {
+            if let Some(incoming) = incoming {
+                let adoption = heir.adopt_log(log, settings, directory);
+                let surroundings = self.surroundings(incoming);
+                let thread = log_thread::spawn_adopting(adoption, surroundings)?;
+                self.log_threads.push(thread);
+            }
+        }
+        Ok(self.shards.0.iter().map(|_| Vec::new()).collect())
+    }
+
+    fn surroundings(&self, incoming: Receiver<ToLog>) -> Surroundings {
+        Surroundings {
+            incoming,
+            homes: self.shards.0.clone(),
+            began: self.began,
+        }
+    }
+}
+
+/// Opens the logs on disk, by their indexes.
+pub(super) fn open(options: &mut NodeOptions) -> Result<Vec<Option<OpenLog>>, StartError> {
+    let directory = options.data_dir.clone().unwrap_or_default();
+    let open_options = OpenOptions {
+        directory: &directory,
+        hash_seed: options.hash_seed,
+    };
+    let mut opened = Vec::new();
+    for log in 0..options.settings.logs.len() {
+        let settings = &mut options.settings;
+        let LogSettings {
+            durability,
+            ref name,
+            ..
+        } = settings.logs[log];
+        let name = name.clone();
+        opened.push(match durability {
+            Durability::Memory => None,
+            Durability::Disk => {
+                let open = log_thread::open(settings, log as u16, &open_options);
+                Some(open.map_err(|error| StartError::Log(name, error))?)
+            }
+        });
+    }
+    Ok(opened)
+}
