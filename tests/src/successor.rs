@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use crate::server::Server;
+
 /// It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Successor(u32);
@@ -20,6 +22,13 @@ impl Successor {
     /// Sends it a signal by its short name.
     pub fn signal(&self, name: &str) {
         assert!(self.try_signal(name), "cannot send {name}");
+    }
+
+    /// Ends it at once, as a crash does, and waits until all of it is gone. The server is the one that it has come from: both have
+    /// the same outputs.
+    pub fn kill(self, server: Server) {
+        drop(self);
+        server.end();
     }
 
     /// It has ended: its number may be another's by now.

@@ -10,34 +10,10 @@ use end_to_end::native::{Frame, Item, Native, Opening};
 use end_to_end::process::Process;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
-use end_to_end::successor::Successor;
 use end_to_end::tokens::{ApiKey, Issuer, configuration, revoke};
 use end_to_end::tools::crore;
+use end_to_end::upgrading::{Flow, taken_over, upgrade, upgrade_again};
 use serde_json::Value;
-
-/// Waits until another process has taken over and is ready; the two say so in any order.
-fn taken_over(server: &mut Server) -> Successor {
-    let told = "The new process is the node now. process=";
-    let mut successor = None;
-    let mut is_ready = false;
-    while successor.is_none() || !is_ready {
-        let line = server
-            .process
-            .wait_for("the new process", |line| Some(line.to_owned()));
-        assert!(!line.contains("did not take place"), "{line}");
-        is_ready |= line == "ready";
-        if let Some((_, rest)) = line.split_once(told) {
-            successor = rest.split(' ').next().and_then(|text| text.parse().ok());
-        }
-    }
-    Successor::new(successor.expect("its number"))
-}
-
-fn upgrade(server: &mut Server) -> Successor {
-    server.process.skip_lines();
-    server.process.signal("USR2");
-    taken_over(server)
-}
 
 fn subscribe(native: &mut Native, subscription: u64, filter: &str) {
     native.subscribe(&[Item {
@@ -111,9 +87,7 @@ fn everybody_stays() {
     for round in 0..2 {
         if round == 1 {
             // The new process can do it, too.
-            server.process.skip_lines();
-            successor.signal("USR2");
-            successor = taken_over(&mut server);
+            successor = upgrade_again(&mut server, successor);
         }
         let text = format!("after upgrade {round}");
         publish(&news, &text);
@@ -137,6 +111,30 @@ fn everybody_stays() {
     let messages = history["messages"].as_array().expect("messages").len();
     assert_eq!(messages, 4, "{history}");
     curl(&[&server.operators_url("/readyz")]).expect(200);
+}
+
+/// Publications that are in flight at that moment are answered, once, and nobody misses one: three upgrades in a row.
+#[test]
+fn acknowledgements_in_flight_come() {
+    let mut server = Server::with_configuration("[node]\nio_threads = 2\n");
+    let flows: Vec<Flow> = (0..4)
+        .map(|number| {
+            let topic = format!("flow/{number}");
+            let filter = [&topic[..], &format!("+/{number}")][number % 2].to_owned();
+            Flow::begin(&server, &topic, &filter)
+        })
+        .collect();
+    let more = || flows.iter().for_each(|flow| flow.wait_for_more(50));
+    more();
+    let mut successor = upgrade(&mut server);
+    for _ in 0..2 {
+        more();
+        successor = upgrade_again(&mut server, successor);
+    }
+    more();
+    for flow in flows {
+        flow.end();
+    }
 }
 
 /// Over the operators' port, where the old process answers its last request.
