@@ -6,7 +6,7 @@ mod logs;
 pub use ending::IO_THREADS_END;
 
 use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
-use crate::io_thread::{Shared, ThreadParts};
+use crate::io_thread::{Ready, Shared, ThreadParts};
 use crate::journal::JournalSender;
 use crate::log_thread::{self, LogError};
 use crate::logs::LogStatistics;
@@ -366,45 +366,21 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let mut refused_table = None;
     for (id, ((((mailbox, waker), handover), restorations), own)) in parts {
         let (ready, is_ready) = channel();
-        let listen = node.addresses.clone();
         let thread = ThreadParts {
             id: id as u16,
             mailbox,
             waker,
             handover,
-            listen,
+            listen: node.addresses.clone(),
             shared: shared.clone(),
             own,
             adoption: adoptions.next(),
             restorations,
             ready,
         };
-        let spawned = std::thread::Builder::new()
-            .name(format!("crore-io-{id}"))
-            .spawn(move || {
-                let _vital = Vital;
-                thread.run()
-            });
-        match spawned {
-            Ok(handle) => node.threads.push(handle),
-            Err(error) => return Err(node.give_up(StartError::System(error))),
-        }
-        // One after another: the first tells the port that all others then share.
-        match is_ready.recv() {
-            Ok(Ok(ready)) => {
-                node.addresses = ready.addresses;
-                node.counters.push(ready.counters);
-                node.tls_counters.extend(ready.tls_counters);
-                node.proxied_counters.extend(ready.proxied_counters);
-                node.connections_max += u64::from(ready.connections_max);
-                refused_table = refused_table.or(ready.table_refused);
-            }
-            Ok(Err(error)) => return Err(node.give_up(error)),
-            Err(_) => {
-                return Err(
-                    node.give_up(StartError::System(io::Error::other("an I/O thread ended")))
-                );
-            }
+        match node.spawn_io(thread, &is_ready) {
+            Ok(reason) => refused_table = refused_table.or(reason),
+            Err(error) => return Err(node.give_up(error)),
         }
     }
     node.notices
@@ -573,6 +549,30 @@ impl Node {
     pub fn settings(&self) -> Arc<Settings> {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         settings.clone()
+    }
+
+    /// Begins one I/O thread and waits until it is ready: one after another, since the first tells the port that all others then
+    /// share. Gives why it has no table of its own, where it should.
+    fn spawn_io(
+        &mut self,
+        thread: ThreadParts,
+        is_ready: &Receiver<Result<Ready, StartError>>,
+    ) -> Result<Option<String>, StartError> {
+        let spawned = std::thread::Builder::new()
+            .name(format!("crore-io-{}", thread.id))
+            .spawn(move || {
+                let _vital = Vital;
+                thread.run()
+            });
+        self.threads.push(spawned.map_err(StartError::System)?);
+        let ended = || StartError::System(io::Error::other("an I/O thread ended"));
+        let ready = is_ready.recv().map_err(|_| ended())??;
+        self.addresses = ready.addresses;
+        self.counters.push(ready.counters);
+        self.tls_counters.extend(ready.tls_counters);
+        self.proxied_counters.extend(ready.proxied_counters);
+        self.connections_max += u64::from(ready.connections_max);
+        Ok(ready.table_refused)
     }
 
     fn give_up(mut self, error: StartError) -> StartError {

@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "node",
         &["stdx", "wire", "log", "disk", "broker", "net", "tls"],
     ),
-    ("entitlement", &["wire", "broker"]),
+    ("entitlement", &["stdx", "wire", "broker"]),
     ("client", &["stdx", "wire", "net", "tls"]),
     (
         "bench",
