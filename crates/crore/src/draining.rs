@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 pub const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Who has asked so recently how far the drain is will ask again.
 const WATCHED_WITHIN: Duration = Duration::from_secs(2);
-/// And waits no longer for it.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// And waits no longer for it, answers on their way included. As long as a watcher counts as one: on a busy machine half a
+/// second passes between two of its questions.
+pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How far a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -122,7 +123,7 @@ impl Draining {
             window_ms,
         } = plan;
         let window = Duration::from_millis(delay_ms + window_ms);
-        let longest = window + IO_THREADS_END + STOP_WITHIN + FAREWELL;
+        let longest = window + IO_THREADS_END + STOP_WITHIN + 2 * FAREWELL;
         service_manager::stopping("drains", longest);
         log.write(
             Level::Info,

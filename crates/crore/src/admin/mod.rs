@@ -32,8 +32,8 @@ use revocations::Revoking;
 use sessions::Sessions;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Notify};
 
 /// The greatest number that JSON carries whole everywhere (RFC 8259, section 6). Nothing here is ever counted as far.
@@ -92,12 +92,24 @@ struct Shared {
 
 /// Ends the port: nobody further is accepted, and who was is answered.
 #[derive(Clone, Default)]
-pub struct Ending(Arc<Notify>);
+pub struct Ending {
+    wish: Arc<Notify>,
+    /// The thread holds it until it ends.
+    thread: Weak<()>,
+}
 
 impl Ending {
     /// From now on.
     pub fn begin(&self) {
-        self.0.notify_waiters();
+        self.wish.notify_waiters();
+    }
+
+    /// Waits until it is over, but no longer than this.
+    pub fn wait(&self, within: Duration) {
+        let began = Instant::now();
+        while self.thread.strong_count() > 0 && began.elapsed() < within {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -106,10 +118,12 @@ impl Ending {
 /// # Errors
 /// The thread or its runtime cannot be made.
 pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Ending> {
-    let ending = Ending::default();
+    let mut ending = Ending::default();
     if listeners.is_empty() {
         return Ok(ending);
     }
+    let lives = Arc::new(());
+    ending.thread = Arc::downgrade(&lives);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -124,14 +138,15 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Endi
         let address = listener.local_addr()?;
         let _entered = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let end = ending.clone();
+        let wish = Arc::clone(&ending.wish);
         let server = axum::serve(listener, routes(Arc::clone(&shared), address));
-        let server = server.with_graceful_shutdown(async move { end.0.notified().await });
+        let server = server.with_graceful_shutdown(async move { wish.notified().await });
         servers.push(server.into_future());
     }
     std::thread::Builder::new()
         .name("operators".into())
         .spawn(move || {
+            let _lives = lives;
             runtime.block_on(async {
                 let tasks: Vec<_> = servers.into_iter().map(tokio::spawn).collect();
                 for task in tasks {

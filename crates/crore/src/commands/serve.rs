@@ -204,6 +204,9 @@ fn end(serving: &Serving, wish: Wish, reloader: &Reloader, log: Log) -> Result<(
         Wish::Signal(_) => "SIGINT",
     };
     let ended = serving.draining.run(&serving.node, plan, reason, &log);
+    // Who was told the last thing gets it.
+    operating.begin();
+    operating.wait(draining::FAREWELL);
     match (wish, ended) {
         (_, Err(_)) => Err(Ending::FailedAndTold),
         // What a supervisor or an operator asked for was done.
