@@ -56,6 +56,8 @@ pub(crate) struct Buffers {
     pub(crate) inbox: Inbox,
 }
 
+stdx::hand!(struct Buffers { records, text, text_from, tail, inbox });
+
 impl Buffers {
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
@@ -115,6 +117,11 @@ impl Connection {
         !matches!(self.state, State::Open(_))
     }
 
+    /// Whether there is a handshake that only the library knows.
+    pub(crate) fn has_begun(&self) -> bool {
+        matches!(self.state, State::Handshake(_))
+    }
+
     /// What its state takes, without buffers. Of a handshake the library's own allocations are not known.
     pub(crate) fn state_bytes(&self) -> u64 {
         let state = match &self.state {
@@ -157,6 +164,8 @@ impl Connection {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Flags(u16);
 
+stdx::hand!(value Flags);
+
 impl Flags {
     /// `Readable` was said and the reader has not been told that there is nothing left.
     pub(crate) const READ_TOLD: Flags = Flags(1);
@@ -172,7 +181,8 @@ impl Flags {
     pub(crate) const ENDED: Flags = Flags(1 << 5);
     /// The peer's stream was cut off.
     pub(crate) const CUT: Flags = Flags(1 << 6);
-    /// A fault, after which nothing is read or written.
+    /// A fault, after which nothing is read or written. Of a connection that was not established: its handshake stayed with
+    /// the process before.
     pub(crate) const FAILED: Flags = Flags(1 << 7);
     /// The caller has closed it; it lives until its last record is sent.
     pub(crate) const CLOSED: Flags = Flags(1 << 8);

@@ -38,6 +38,16 @@ impl<N: Net> Tls<N> {
     }
 
     fn handshake_step(&mut self, place: u32, conn: Conn, events: &mut Vec<Event>) {
+        let connection = &self.connections[place];
+        if matches!(connection.state, State::Fresh) {
+            if connection.flags.has(Flags::FAILED) {
+                return self.gone(place, conn, io::ErrorKind::ConnectionAborted, events);
+            }
+            if self.is_held {
+                // What has come waits where it is.
+                return;
+            }
+        }
         let taken = self.put(place, State::Fresh);
         let handshake = match (taken, &self.accepts) {
             (State::Handshake(handshake), _) => handshake,

@@ -10,6 +10,7 @@ use aws_lc_rs::aead::{
 };
 use aws_lc_rs::hkdf::{HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
 use rustls::ConnectionTrafficSecrets;
+use stdx::handing::{Hand, Input, Layout};
 use zeroize::Zeroize;
 
 use crate::alert::Fault;
@@ -60,6 +61,23 @@ impl Secret {
     }
 }
 
+/// In place, so that no copy stays behind; who has the bytes wipes them.
+impl Hand for Secret {
+    fn give(&self, out: &mut Vec<u8>) {
+        out.push(self.len);
+        out.extend_from_slice(&self.bytes[..usize::from(self.len)]);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let len = u8::take(input)?;
+        Secret::new(input.bytes(usize::from(len))?)
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Secret");
+    }
+}
+
 impl Drop for Secret {
     fn drop(&mut self) {
         self.bytes.zeroize();
@@ -82,6 +100,14 @@ enum Aead {
     Aes256Gcm,
     ChaCha20Poly1305,
 }
+
+stdx::hand!(
+    enum Aead {
+        Aes128Gcm,
+        Aes256Gcm,
+        ChaCha20Poly1305,
+    }
+);
 
 impl Aead {
     fn algorithm(self) -> &'static Algorithm {
@@ -220,6 +246,33 @@ impl Keys {
         let len = self.aead.algorithm().key_len();
         secret.expand(b"key", &mut self.key[..len])?;
         secret.expand(b"iv", &mut self.iv)
+    }
+}
+
+/// As they are, with the number of the next record.
+impl Hand for Keys {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.sequence.give(out);
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(&self.iv);
+        self.secret.give(out);
+        self.aead.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        Some(Keys {
+            sequence: u64::take(input)?,
+            key: input.bytes(KEY_BYTES_MAX)?.try_into().ok()?,
+            iv: input.bytes(NONCE_LEN)?.try_into().ok()?,
+            secret: Hand::take(input)?,
+            aead: Aead::take(input)?,
+        })
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Keys: sequence, key, iv, secret, aead");
+        Secret::layout(layout);
+        Aead::layout(layout);
     }
 }
 

@@ -39,6 +39,7 @@ mod counters;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod handing;
 mod handshake;
 mod handshaking;
 mod keys;
@@ -53,6 +54,7 @@ mod x509;
 pub use alert::Fault;
 pub use client::{Client, ClientSettings, Roots, plain_client};
 pub use counters::{Counters, Statistics};
+pub use handing::layout;
 pub use self_signed::{SelfSigned, self_signed};
 pub use server::{Loaded, Server, ServerSettings};
 pub use suites::cipher_suites;
@@ -105,6 +107,10 @@ pub struct Tls<N> {
     /// By a connection's index: 1 and its place in `connections`, or [`PLAIN`].
     places: Vec<u32>,
     connections: Slab<Connection>,
+    /// Those among them that are within a handshake.
+    begun_count: usize,
+    /// No handshake begins for now.
+    is_held: bool,
     /// What `net` has just reported.
     events: Vec<Event>,
     /// Short reads that left something to read.
@@ -140,6 +146,8 @@ impl<N: Net> Tls<N> {
             accepts: None,
             places: Vec::new(),
             connections: Slab::new(),
+            begun_count: 0,
+            is_held: false,
             events: Vec::new(),
             again: Vec::new(),
             handshakes: VecDeque::new(),
@@ -226,8 +234,9 @@ impl<N: Net> Tls<N> {
         if index >= self.places.len() {
             self.places.resize(index + 1, PLAIN);
         }
-        add(&self.counters.handshaking, 1);
         let connection = Connection::new(conn, state, flags);
+        self.begun_count += usize::from(connection.has_begun());
+        add(connection.gauge(&self.counters), 1);
         add(&self.counters.state_bytes, connection.state_bytes());
         add(&self.counters.buffer_bytes, connection.buffer_bytes());
         self.places[index] = 1 + self.connections.insert(connection);
@@ -239,6 +248,7 @@ impl<N: Net> Tls<N> {
             return;
         };
         self.places[connection.conn.index as usize] = PLAIN;
+        self.begun_count -= usize::from(connection.has_begun());
         subtract(connection.gauge(&self.counters), 1);
         subtract(&self.counters.state_bytes, connection.state_bytes());
         subtract(&self.counters.buffer_bytes, connection.buffer_bytes());
@@ -248,8 +258,10 @@ impl<N: Net> Tls<N> {
     fn put(&mut self, place: u32, state: State) -> State {
         let connection = &mut self.connections[place];
         subtract(connection.gauge(&self.counters), 1);
+        self.begun_count -= usize::from(connection.has_begun());
         let before = (connection.state_bytes(), connection.buffer_bytes());
         let former = std::mem::replace(&mut connection.state, state);
+        self.begun_count += usize::from(connection.has_begun());
         add(connection.gauge(&self.counters), 1);
         add(&self.counters.state_bytes, connection.state_bytes());
         add(&self.counters.buffer_bytes, connection.buffer_bytes());

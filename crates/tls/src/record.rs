@@ -45,12 +45,26 @@ pub(crate) enum Version {
     Tls13,
 }
 
+stdx::hand!(
+    enum Version {
+        Tls12,
+        Tls13,
+    }
+);
+
 /// Which end we are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Server,
     Client,
 }
+
+stdx::hand!(
+    enum Side {
+        Server,
+        Client,
+    }
+);
 
 /// An established connection: keys of both directions, and little else.
 pub(crate) struct RecordLayer {
@@ -63,6 +77,8 @@ pub(crate) struct RecordLayer {
     /// The peer wants new keys of us before our next data.
     update_due: bool,
 }
+
+stdx::hand!(struct RecordLayer { read, write, version, side, quiet, update_due });
 
 /// What one record held.
 #[derive(PartialEq, Eq, Debug)]
@@ -85,6 +101,8 @@ pub(crate) struct Inbox {
     /// Bodies of session tickets for the client, to be taken.
     pub(crate) tickets: Vec<Vec<u8>>,
 }
+
+stdx::hand!(struct Inbox { message, tickets });
 
 impl RecordLayer {
     pub(crate) fn new(version: Version, side: Side, read: Keys, write: Keys) -> RecordLayer {

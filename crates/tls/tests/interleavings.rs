@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stdx::handing::Input;
 use support::*;
 use tls::Tls;
 
@@ -34,6 +35,8 @@ enum Step {
     ToPeer(usize),
     /// The peer takes new keys and wants new ones of us, where there is such a thing.
     PeerUpdates,
+    /// Another process goes on, if we are a server and no handshake has begun.
+    HandOver,
     End(End),
 }
 
@@ -71,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => size().prop_map(Step::ToUs),
         8 => size().prop_map(Step::ToPeer),
         1 => Just(Step::PeerUpdates),
+        1 => Just(Step::HandOver),
         1 => end().prop_map(Step::End),
     ]
 }
@@ -118,6 +122,7 @@ struct Talk {
     fake: Fake,
     conn: Conn,
     is_server: bool,
+    updates: bool,
     peer: Connection,
     peer_error: Option<rustls::Error>,
     peer_saw_end: bool,
@@ -172,7 +177,8 @@ impl Talk {
             ..
         } = connect();
         peer.set_buffer_limit(None);
-        if updates && !is_old {
+        let updates = updates && !is_old;
+        if updates {
             tls.update_keys_after(8);
         }
         Talk {
@@ -180,6 +186,7 @@ impl Talk {
             fake,
             conn,
             is_server,
+            updates,
             peer,
             peer_error: None,
             peer_saw_end: false,
@@ -226,10 +233,28 @@ impl Talk {
                     let _ = self.peer.refresh_traffic_keys();
                 }
             }
+            Step::HandOver => self.hand_over(),
             Step::End(end) => self.end(end),
         }
         assert!(self.sent_by_peer.starts_with(&self.ours));
         assert!(self.sent_by_us.starts_with(&self.theirs));
+    }
+
+    fn hand_over(&mut self) {
+        if !self.is_server || self.tls.handshakes_count() > 0 {
+            return;
+        }
+        let mut bytes = Vec::new();
+        self.tls.hand_over(&mut bytes);
+        self.tls = Tls::new(self.fake.clone());
+        self.tls.serve(0, &server());
+        if self.updates {
+            self.tls.update_keys_after(8);
+        }
+        let mut input = Input::new(&bytes);
+        assert_eq!(self.tls.take_over(&mut input), Some(()));
+        assert_eq!(input.left(), 0);
+        self.fake.tell_anew(self.conn);
     }
 
     fn end(&mut self, end: End) {

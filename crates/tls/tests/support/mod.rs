@@ -93,6 +93,11 @@ impl Fake {
         look(&mut self.links.borrow_mut()[conn.index as usize])
     }
 
+    /// Another epoll is told of the socket: whatever can be read is said again.
+    pub fn tell_anew(&self, conn: Conn) {
+        self.with(conn, |link| link.read_told = false);
+    }
+
     fn alive<T>(&self, conn: Conn, look: impl FnOnce(&mut Link) -> T) -> Option<T> {
         self.with(conn, |link| {
             (!link.is_dead && link.closed.is_none()).then(|| look(link))
