@@ -1,7 +1,8 @@
-//! The process that has taken a node's place: not our child, and all the same ended with its test.
+//! Live upgrades as tests see them: the process that takes a node's place. It is not our child, and all the same ended with its test.
 
 use std::process::Command;
 
+use crate::process::Process;
 use crate::server::Server;
 
 /// It is killed when this is dropped.
@@ -22,6 +23,30 @@ impl Successor {
     /// Sends it a signal by its short name.
     pub fn signal(&self, name: &str) {
         assert!(self.try_signal(name), "cannot send {name}");
+    }
+
+    /// Has it hand over to the next one.
+    pub fn upgrade(self, node: &mut Process) -> Successor {
+        node.skip_lines();
+        self.signal("USR2");
+        Successor::taken_over(node)
+    }
+
+    /// Waits until another process has taken over and is ready; the two say so in any order. All of a node's processes have the
+    /// first one's output.
+    pub fn taken_over(node: &mut Process) -> Successor {
+        let told = "The new process is the node now. process=";
+        let mut successor = None;
+        let mut is_ready = false;
+        while successor.is_none() || !is_ready {
+            let line = node.wait_for("the new process", |line| Some(line.to_owned()));
+            assert!(!line.contains("did not take place"), "{line}");
+            is_ready |= line == "ready";
+            if let Some((_, rest)) = line.split_once(told) {
+                successor = rest.split(' ').next().and_then(|text| text.parse().ok());
+            }
+        }
+        Successor(successor.expect("its number"))
     }
 
     /// Ends it at once, as a crash does, and waits until all of it is gone. The server is the one that it has come from: both have
@@ -47,5 +72,25 @@ impl Drop for Successor {
     fn drop(&mut self) {
         // It may be gone already.
         self.try_signal("KILL");
+    }
+}
+
+impl Process {
+    /// Has a node hand over to another process, and waits until that is the node.
+    pub fn upgrade(&mut self) -> Successor {
+        self.skip_lines();
+        self.signal("USR2");
+        Successor::taken_over(self)
+    }
+
+    /// Has it try that, and waits until it says that nothing came of it, with these words in the reason.
+    pub fn upgrade_in_vain(&mut self, why: &str) {
+        self.skip_lines();
+        self.signal("USR2");
+        self.wait_for("the end of the upgrade", |line| {
+            assert!(!line.contains("is the node now"), "{line}");
+            let is_it = line.contains("did not take place; the node serves on");
+            (is_it && line.contains(why)).then_some(())
+        });
     }
 }

@@ -6,39 +6,6 @@ use std::thread::{self, JoinHandle};
 use crate::PATIENCE;
 use crate::native::{Frame, Native};
 use crate::server::Server;
-use crate::successor::Successor;
-
-/// Waits until another process has taken over and is ready; the two say so in any order.
-pub fn taken_over(server: &mut Server) -> Successor {
-    let told = "The new process is the node now. process=";
-    let mut successor = None;
-    let mut is_ready = false;
-    while successor.is_none() || !is_ready {
-        let line = server
-            .process
-            .wait_for("the new process", |line| Some(line.to_owned()));
-        assert!(!line.contains("did not take place"), "{line}");
-        is_ready |= line == "ready";
-        if let Some((_, rest)) = line.split_once(told) {
-            successor = rest.split(' ').next().and_then(|text| text.parse().ok());
-        }
-    }
-    Successor::new(successor.expect("its number"))
-}
-
-/// Has the server become another process.
-pub fn upgrade(server: &mut Server) -> Successor {
-    server.process.skip_lines();
-    server.process.signal("USR2");
-    taken_over(server)
-}
-
-/// The same of the process that it has become.
-pub fn upgrade_again(server: &mut Server, before: Successor) -> Successor {
-    server.process.skip_lines();
-    before.signal("USR2");
-    taken_over(server)
-}
 
 /// Publications that are in flight at once.
 const WINDOW: u64 = 16;

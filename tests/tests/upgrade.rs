@@ -10,9 +10,10 @@ use end_to_end::native::{Frame, Item, Native, Opening};
 use end_to_end::process::Process;
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
+use end_to_end::successor::Successor;
 use end_to_end::tokens::{ApiKey, Issuer, configuration, revoke};
 use end_to_end::tools::crore;
-use end_to_end::upgrading::{Flow, taken_over, upgrade, upgrade_again};
+use end_to_end::upgrading::Flow;
 use serde_json::Value;
 
 fn subscribe(native: &mut Native, subscription: u64, filter: &str) {
@@ -83,11 +84,11 @@ fn everybody_stays() {
     assert_eq!(next(&mut plain), "one");
     assert_eq!(events.next_message().data, "one");
 
-    let mut successor = upgrade(&mut server);
+    let mut successor = server.process.upgrade();
     for round in 0..2 {
         if round == 1 {
             // The new process can do it, too.
-            successor = upgrade_again(&mut server, successor);
+            successor = successor.upgrade(&mut server.process);
         }
         let text = format!("after upgrade {round}");
         publish(&news, &text);
@@ -126,10 +127,10 @@ fn acknowledgements_in_flight_come() {
         .collect();
     let more = || flows.iter().for_each(|flow| flow.wait_for_more(50));
     more();
-    let mut successor = upgrade(&mut server);
+    let mut successor = server.process.upgrade();
     for _ in 0..2 {
         more();
-        successor = upgrade_again(&mut server, successor);
+        successor = successor.upgrade(&mut server.process);
     }
     more();
     for flow in flows {
@@ -149,7 +150,7 @@ fn who_asks_is_answered() {
     ask.args(["upgrade", "--url", &server.operators_url("")]);
     let ended = Process::start(&mut ask).end();
     ended.assert_success();
-    let successor = taken_over(&mut server);
+    let successor = Successor::taken_over(&mut server.process);
     let answer: Value = serde_json::from_str(&ended.lines[0]).expect("JSON");
     assert_eq!(answer["process"], successor.process(), "{answer}");
     assert!(answer["frozen_ms"].is_number(), "{answer}");
@@ -180,16 +181,7 @@ fn the_new_process_dies_on_the_way() {
         subscribe(&mut native, 1, "news");
         let mut events = EventStream::open(&url, 1, None);
         publish(&url, "before");
-        server.process.skip_lines();
-        server.process.signal("USR2");
-        server.process.wait_for("the end of the upgrade", |line| {
-            assert!(
-                !line.contains("is the node now"),
-                "{place_of_death}: {line}"
-            );
-            line.contains("did not take place; the node serves on")
-                .then_some(())
-        });
+        server.process.upgrade_in_vain("");
         publish(&url, "after");
         for text in ["before", "after"] {
             assert_eq!(next(&mut native), text, "{place_of_death}");
@@ -232,12 +224,7 @@ fn what_does_not_fit_is_refused() {
     ];
     for (number, (configuration, why)) in refusals.into_iter().enumerate() {
         place.configure(configuration);
-        server.process.skip_lines();
-        server.process.signal("USR2");
-        server.process.wait_for("the refusal", |line| {
-            let is_it = line.contains("did not take place") && line.contains(why);
-            is_it.then_some(())
-        });
+        server.process.upgrade_in_vain(why);
         let text = format!("after refusal {number}");
         publish(&url, &text);
         assert_eq!(next(&mut native), text);
@@ -270,7 +257,7 @@ fn clients_are_who_they_were() {
     }
     revoke(&server, "{\"sub\": \"ben\"}").expect(201);
 
-    let _successor = upgrade(&mut server);
+    let _successor = server.process.upgrade();
     api_client.publish(1, "news", "after");
     for native in [&mut api_client, &mut annas] {
         let text = loop {

@@ -10,7 +10,7 @@ use end_to_end::native::{Frame, Native};
 use end_to_end::process::Process;
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::crore;
-use end_to_end::upgrading::{Flow, upgrade, upgrade_again};
+use end_to_end::upgrading::Flow;
 use serde_json::{Value, json};
 
 /// Two logs on disk with little memory, so that most of what is read comes from there; and one in memory.
@@ -172,10 +172,10 @@ fn everybody_stays_and_everything_is_kept() {
         .collect();
     let more = || flows.iter().for_each(|flow| flow.wait_for_more(50));
     more();
-    let mut successor = upgrade(&mut server);
+    let mut successor = server.process.upgrade();
     for _ in 0..2 {
         more();
-        successor = upgrade_again(&mut server, successor);
+        successor = successor.upgrade(&mut server.process);
     }
     more();
     let counts: Vec<u64> = flows.into_iter().map(Flow::end).collect();
@@ -294,7 +294,7 @@ fn what_cannot_be_handed_over_is_named() {
     while curl(&[&ready]).status != 200 {
         assert!(Instant::now() < deadline, "it takes nothing any more");
     }
-    let successor = upgrade(&mut server);
+    let successor = server.process.upgrade();
     before.check(&server);
     successor.kill(server);
     before.check(&place.start());

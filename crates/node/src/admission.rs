@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use stdx::networks::{Networks, number_of};
+use stdx::networks::{Networks, address_of, number_of};
 use stdx::rate::{Allowance, Bucket};
 use stdx::slab::Slab;
 use wire::native::ErrorCode;
@@ -25,6 +25,7 @@ const IDLE_MAX: usize = 1_024;
 const PARTS_COUNT: usize = 64;
 /// Bits of a pass that name the entry's place in its part.
 const PLACE_BITS: u32 = 32 - PARTS_COUNT.trailing_zeros();
+const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -198,6 +199,22 @@ impl Admission {
         pass
     }
 
+    /// An address that counts as what the pass was given for; none if that counts for no address.
+    pub(crate) fn address_of(&self, Pass(pass): Pass) -> Option<IpAddr> {
+        let part = self.parts.get((pass >> PLACE_BITS) as usize)?;
+        let key = lock(part).entries.get(pass & PLACE_MASK)?.key;
+        let is_ipv4 = address_of(key).is_ipv4();
+        Some(address_of(if is_ipv4 { key } else { key >> 64 << 64 }))
+    }
+
+    /// A connection counts that the process before has let in; of an address, if it counted for one there. Rates begin anew.
+    pub(crate) fn count_again(&self, entrance: Entrance, address: Option<IpAddr>) -> Pass {
+        if *self.limits(entrance) != EntranceLimits::default() {
+            lock(&self.entrances[entrance as usize]).connections += 1;
+        }
+        address.map_or(Pass::FREE, |address| self.count_address(address))
+    }
+
     /// A connection has gone.
     pub fn leave(&self, entrance: Entrance, pass: Pass, now_ms: u64) {
         self.leave_entrance(entrance);
@@ -281,18 +298,12 @@ impl Admission {
     }
 
     fn enter_address(&self, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
-        let address = address.to_canonical();
-        if !self.options.counts_addresses() || self.is_exempt(address) {
-            return Ok(Pass::FREE);
-        }
-        let number = number_of(address);
-        if address.is_ipv4() {
-            return self.enter_prefix(number, 1, NONE, now_ms);
-        }
-        // The low bits tell prefixes of the two lengths apart.
-        let wide = number >> 80 << 80 | 48;
+        let (wide, narrow) = match self.prefixes(address) {
+            None => return Ok(Pass::FREE),
+            Some((None, only)) => return self.enter_prefix(only, 1, NONE, now_ms),
+            Some((Some(wide), narrow)) => (wide, narrow),
+        };
         let Pass(network) = self.enter_prefix(wide, NETWORK_SHARE, NONE, now_ms)?;
-        let narrow = number >> 64 << 64 | 64;
         let pass = self.enter_prefix(narrow, 1, network, now_ms);
         if pass.is_err() {
             // Nor has it connected: one that tries too often takes nothing from its neighbours' rate.
@@ -300,6 +311,28 @@ impl Admission {
             self.leave_address(Pass(network), now_ms);
         }
         pass
+    }
+
+    fn count_address(&self, address: IpAddr) -> Pass {
+        let Some((wide, narrow)) = self.prefixes(address) else {
+            return Pass::FREE;
+        };
+        let network = wide.map_or(NONE, |wide| self.count_prefix(wide, NONE).number());
+        self.count_prefix(narrow, network)
+    }
+
+    /// What an address counts by: its network if it is of IPv6, and its own prefix. None if it does not count.
+    fn prefixes(&self, address: IpAddr) -> Option<(Option<u128>, u128)> {
+        let address = address.to_canonical();
+        if !self.options.counts_addresses() || self.is_exempt(address) {
+            return None;
+        }
+        let number = number_of(address);
+        Some(match address.is_ipv4() {
+            true => (None, number),
+            // The low bits tell prefixes of the two lengths apart.
+            false => (Some(number >> 80 << 80 | 48), number >> 64 << 64 | 64),
+        })
     }
 
     fn is_exempt(&self, address: IpAddr) -> bool {
@@ -314,8 +347,7 @@ impl Admission {
         network: u32,
         now_ms: u64,
     ) -> Result<Pass, Refused> {
-        let number = self.hasher.hash_one(key) as usize % PARTS_COUNT;
-        let mut part = lock(&self.parts[number]);
+        let (number, mut part) = self.part(key);
         let place = part.place(key);
         let entry = &mut part.entries[place];
         let connections_max = self.options.connections_per_address_max;
@@ -333,9 +365,19 @@ impl Admission {
         }
         // Who is refused has been here before: the entry waits among the idle ones or has connections.
         taken.map_err(|wait_ms| self.refuse(Limit::AddressRate, wait_ms))?;
-        entry.connections += 1;
-        entry.network = network;
-        Ok(Pass((number as u32) << PLACE_BITS | place))
+        Ok(entry.admit(network, number, place))
+    }
+
+    fn count_prefix(&self, key: u128, network: u32) -> Pass {
+        let (number, mut part) = self.part(key);
+        let place = part.place(key);
+        part.entries[place].admit(network, number, place)
+    }
+
+    /// Where a prefix has its entry, and the number of that part.
+    fn part(&self, key: u128) -> (u32, MutexGuard<'_, Part>) {
+        let number = self.hasher.hash_one(key) as usize % PARTS_COUNT;
+        (number as u32, lock(&self.parts[number]))
     }
 
     fn give_rate_back(&self, Pass(pass): Pass, share: u64) {
@@ -353,7 +395,7 @@ impl Admission {
         let mut pass = pass;
         while pass != NONE {
             let mut part = lock(&self.parts[(pass >> PLACE_BITS) as usize]);
-            let place = pass & ((1 << PLACE_BITS) - 1);
+            let place = pass & PLACE_MASK;
             let Some(entry) = part.entries.get_mut(place) else {
                 debug_assert!(false, "a pass is given back once");
                 return;
@@ -362,6 +404,15 @@ impl Admission {
             pass = entry.network;
             part.rest(place, now_ms);
         }
+    }
+}
+
+impl Entry {
+    /// One more connection; gives the pass of the entry, which is there.
+    fn admit(&mut self, network: u32, part: u32, place: u32) -> Pass {
+        self.connections += 1;
+        self.network = network;
+        Pass(part << PLACE_BITS | place)
     }
 }
 

@@ -8,7 +8,7 @@ use broker::now::Now;
 use net::Conn;
 use std::net::IpAddr;
 use std::sync::Arc;
-use stdx::handing::{Hand, Input};
+use stdx::handing::Hand;
 use stdx::pages::Pages;
 use stdx::rate::{Allowance, Bucket};
 use wire::http::{Problem, ResponseWriter};
@@ -42,6 +42,9 @@ pub struct Door {
     /// Nobody is taken before this, in milliseconds of the monotonic clock.
     closed_until_ms: Option<u64>,
 }
+
+/// For which addresses connections count at the door before, by their indexes in order. Those of IPv6 are of their networks.
+pub(crate) type Counted = Vec<(u32, IpAddr)>;
 
 /// What is to be done with the listeners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,10 +91,27 @@ impl Door {
             false => Entrance::Plain,
         };
         let pass = admission.enter(entrance, address, now.monotonic_ms)?;
+        self.hold(conn, entrance, pass);
+        Ok(())
+    }
+
+    /// Somebody is here whom the process before has let in; nobody is sent away.
+    pub(crate) fn count_again(&mut self, conn: Conn, address: Option<IpAddr>, is_encrypted: bool) {
+        let Some(admission) = &self.options.admission else {
+            return;
+        };
+        let entrance = match is_encrypted {
+            true => Entrance::Tls,
+            false => Entrance::Plain,
+        };
+        let pass = admission.count_again(entrance, address);
+        self.hold(conn, entrance, pass);
+    }
+
+    fn hold(&mut self, conn: Conn, entrance: Entrance, pass: Pass) {
         self.passes.grow_to(conn.index, || NOBODY);
         let tls = if entrance == Entrance::Tls { TLS } else { 0 };
         self.passes[conn.index] = tls | u64::from(pass.number());
-        Ok(())
     }
 
     /// The connection has turned out to be of another client.
@@ -132,19 +152,23 @@ impl Door {
         }
     }
 
-    /// Appends who holds which pass; what passes stand for is the table's.
+    /// Appends how fast connections have come, and for which addresses they count.
     pub(crate) fn hand_over(&self, out: &mut Vec<u8>) {
-        self.passes.give(out);
         self.pace.give(out);
-        self.closed_until_ms.give(out);
+        let mut counted = Counted::new();
+        if let Some(admission) = &self.options.admission {
+            for (index, held) in (0..).zip(self.passes.iter()) {
+                let is_held = *held != NOBODY;
+                let address = is_held.then(|| admission.address_of(Pass::of(*held as u32)));
+                counted.extend(address.flatten().map(|address| (index, address)));
+            }
+        }
+        counted.give(out);
     }
 
-    /// The passes that were handed over.
-    pub(crate) fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
-        self.passes = Hand::take(input)?;
-        self.pace = Hand::take(input)?;
-        self.closed_until_ms = Hand::take(input)?;
-        Some(())
+    /// Goes on with the pace of the door before. Listeners are open at first, until [`Door::listeners`] finds otherwise.
+    pub(crate) fn set_pace(&mut self, pace: Bucket) {
+        self.pace = pace;
     }
 
     /// Once a turn, when all have come in that did.
@@ -205,7 +229,8 @@ const RETRY_MEMORY_S: u32 = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::AdmissionOptions;
+    use crate::admission::{AdmissionOptions, EntranceLimits};
+    use stdx::handing::Input;
 
     fn at(monotonic_ms: u64) -> Now {
         Now {
@@ -265,6 +290,54 @@ mod tests {
         }
         assert_eq!(admission.statistics().addresses, 0);
         assert_eq!(door.listeners(at(1)), Listeners::Keep);
+    }
+
+    /// What a door of the process before has let in counts behind this one, however much it is, and leaves like anybody else.
+    #[test]
+    fn whoever_was_here_before_counts() {
+        let admission = Arc::new(Admission::new(AdmissionOptions {
+            connections_per_address_max: Some(1),
+            tls: EntranceLimits {
+                connections_max: Some(2),
+                connect_rate_max: None,
+            },
+            ..AdmissionOptions::default()
+        }));
+        let mut door = Door::new(DoorOptions {
+            admission: Some(Arc::clone(&admission)),
+            first_tls_listener: 1,
+            connect_rate_max: None,
+        });
+        let [v4, v6]: [IpAddr; 2] = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().unwrap());
+        for (index, address) in [(0, Some(v4)), (1, Some(v4)), (2, Some(v6)), (3, None)] {
+            door.count_again(conn(index), address, index >= 2);
+        }
+        // Of the address, of the network, of the listener.
+        for (address, listener) in [(v4, 0), (v6, 0), ("192.0.2.9".parse().unwrap(), 1)] {
+            assert!(door.enter(conn(4), address, listener, at(1)).is_err());
+        }
+        // And so in the next one.
+        let mut bytes = Vec::new();
+        door.hand_over(&mut bytes);
+        let mut input = Input::new(&bytes);
+        let pace: Option<Bucket> = Hand::take(&mut input);
+        assert_eq!(pace, Some(Bucket::default()));
+        let network = "2001:db8::".parse().unwrap();
+        let expected = vec![(0, v4), (1, v4), (2, network)];
+        assert_eq!(Counted::take(&mut input), Some(expected));
+        assert_eq!(input.left(), 0);
+        door.leave(conn(0), at(1));
+        assert!(door.enter(conn(4), v4, 0, at(1)).is_err());
+        door.leave(conn(1), at(1));
+        assert!(door.enter(conn(4), v4, 0, at(1)).is_ok());
+        door.leave(conn(3), at(1));
+        assert!(door.enter(conn(3), v6, 1, at(1)).is_err());
+        door.leave(conn(2), at(1));
+        assert!(door.enter(conn(3), v6, 1, at(1)).is_ok());
+        for index in 0..5 {
+            door.leave(conn(index), at(1));
+        }
+        assert_eq!(admission.statistics().addresses, 0);
     }
 
     #[test]

@@ -607,10 +607,10 @@ fn unsupported(options: &NodeOptions) -> Option<&'static str> {
     if options.tls.is_some() {
         return Some("TLS");
     }
-    if options.proxied.is_some() {
-        return Some("a listener behind proxies");
-    }
-    (!options.admission.is_off()).then_some("a count of connections by address or listener")
+    options
+        .proxied
+        .is_some()
+        .then_some("a listener behind proxies")
 }
 
 /// Which listeners are reached through proxies. Those without TLS are the first.

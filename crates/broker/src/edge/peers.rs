@@ -7,7 +7,7 @@
 //! nobody is taken for who had the place before. Of connections that are older than that nothing is known.
 
 use super::Edge;
-use super::slots::flag;
+use super::slots::{Protocol, flag};
 use crate::session::refuse_client;
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -55,6 +55,13 @@ impl Edge {
     /// (`AddressSettings`).
     pub fn client_address(&self, index: u32) -> Option<IpAddr> {
         known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))
+    }
+
+    /// All connections that are there: what a shell that has just been given this edge counts again.
+    pub fn connections(&self) -> impl Iterator<Item = Key> {
+        let places = 0..self.slots.places();
+        let present = places.filter(|index| self.slots[*index].protocol != Protocol::Free);
+        present.map(|index| self.slots.key(index))
     }
 
     /// The client that a trusted proxy speaks for; none where there are no such proxies, or were none when the connection came.

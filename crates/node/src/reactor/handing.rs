@@ -7,6 +7,7 @@
 //! not answered by then is heard by nobody, and whoever asked is told that no answer came, as of a shard that is too slow.
 
 use super::{Reactor, ReactorParts};
+use crate::door::Counted;
 use crate::mailbox::Mailbox;
 use crate::reactor::Clock;
 use broker::edge::Edge;
@@ -15,8 +16,10 @@ use broker::home::Home;
 use broker::settings::Settings;
 use net::{Conn, Net};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use stdx::handing::{Hand, Input, Layout};
+use stdx::rate::Bucket;
 
 /// A number for the layout of a shard's state: who has the same one understands it.
 pub fn state_layout() -> u64 {
@@ -43,7 +46,7 @@ impl Hand for Shard {
         Home::layout(layout);
         crate::judging::layout(layout);
         crate::logs::layout(layout);
-        layout.name("door, pressed, is_draining, ready, pump_again, questions, now");
+        layout.name("pace, counted, pressed, is_draining, ready, pump_again, questions, now");
     }
 }
 
@@ -71,7 +74,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     }
 
     /// The reactor that was handed over. Of the parts, settings and home are those of the state, and the memory has the
-    /// segments that it names. Its connections count for their users from now on.
+    /// segments that it names; the network knows the connections. These count for their users, addresses and listeners from now on.
     ///
     /// # Errors
     /// The bytes are not its state, or memory is missing.
@@ -92,19 +95,36 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             false => None,
         };
         reactor.take_rest(input).ok_or(malformed)?;
-        let Reactor { edge, users, .. } = &reactor;
+        Ok(reactor)
+    }
+
+    /// Connections count here now, for their users, addresses and listeners.
+    fn count_again(&mut self, counted: &[(u32, IpAddr)]) {
+        let Reactor {
+            edge,
+            users,
+            door,
+            net,
+            ..
+        } = self;
         edge.counted_users()
             .for_each(|user| users.count(user.subject));
-        Ok(reactor)
+        if let Some(door) = door {
+            for conn in edge.connections() {
+                let place = counted.binary_search_by_key(&conn.index, |(index, _)| *index);
+                let address = place.ok().map(|place| counted[place].1);
+                door.count_again(conn, address, net.is_encrypted(conn));
+            }
+        }
     }
 
     fn take_rest(&mut self, input: &mut Input<'_>) -> Option<()> {
         self.judging.take_over(input)?;
-        let had_door = bool::take(input)?;
-        match (&mut self.door, had_door) {
-            (Some(door), true) => door.take_over(input)?,
-            (None, false) => {}
-            _ => return None,
+        let mut counted = Counted::new();
+        if bool::take(input)? {
+            let pace: Bucket = Hand::take(input)?;
+            counted = Hand::take(input)?;
+            self.door.iter_mut().for_each(|door| door.set_pace(pace));
         }
         self.pressed = Hand::take(input)?;
         self.is_draining = Hand::take(input)?;
@@ -112,6 +132,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.pump_again = Hand::take(input)?;
         self.inspecting.take(input)?;
         self.now = Hand::take(input)?;
+        self.count_again(&counted);
         Some(())
     }
 }
