@@ -30,6 +30,7 @@ pub mod successor;
 pub mod terminal;
 pub mod tokens;
 pub mod tools;
+pub mod tunnel;
 pub mod upgrading;
 
 use std::time::Duration;

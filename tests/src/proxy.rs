@@ -42,6 +42,20 @@ impl Proxy {
         Proxy { address, link }
     }
 
+    /// A proxy that passes its first client on over a connection that is there already.
+    pub fn over(server: TcpStream) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let link = Arc::new(Link::default());
+        let for_thread = Arc::clone(&link);
+        thread::spawn(move || {
+            if let Ok((client, _)) = listener.accept() {
+                for_thread.join(&client, &server);
+            }
+        });
+        Proxy { address, link }
+    }
+
     /// Closes all connections and refuses new ones.
     pub fn cut(&self) {
         let mut state = self.link.lock();

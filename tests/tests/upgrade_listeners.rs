@@ -1,5 +1,7 @@
-//! Live upgrades of nodes whose listeners do more than accept: limits that count connections.
+//! Live upgrades of nodes whose listeners do more than accept: limits that count connections, and proxies in front. For TLS see
+//! `upgrade_tls.rs`.
 
+use end_to_end::curl::curl;
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
 use end_to_end::raw::Raw;
@@ -67,4 +69,83 @@ fn a_new_limit_counts_who_is_there() {
     metrics.wait_for("crore_connections", |count| count == 0);
     let said = told(&clients);
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+}
+
+/// The header of a proxy, of a client at this address.
+fn header(client: &str) -> String {
+    format!("PROXY TCP4 {client} 192.0.2.100 700 8800\r\n")
+}
+
+fn request(fields: &str) -> String {
+    format!("GET /topics/news HTTP/1.1\r\nHost: x\r\n{fields}\r\n")
+}
+
+/// Clients behind a proxy are who they were, and count so; of a header that has come by half the rest is waited for.
+#[test]
+fn clients_behind_a_proxy_stay() {
+    let mut server = Server::with_configuration(
+        "[node]\nio_threads = 2\n[limits]\nconnections_per_address_max = 1\naddresses_exempt = [\"127.0.0.1\"]\n\
+         [listen]\nproxy_protocol = \"required\"\nproxies = [\"127.0.0.0/8\"]\n",
+    );
+    let clients = server.clients.clone();
+    let url = server.url("/topics/news");
+    let publish = |text: &str| {
+        curl(&["--haproxy-protocol", "--data-binary", text, &url]).expect(200);
+    };
+    let (one, two) = ("192.0.2.1", "192.0.2.2");
+    let mut stream = Raw::connect(&clients);
+    let request_stream = request("Accept: text/event-stream\r\n");
+    stream.send((header(one) + &request_stream).as_bytes());
+    stream.read_until(b"crore.start");
+    let two_header = header(two);
+    let (first, second) = two_header.split_at(14);
+    let mut half = Raw::connect(&clients);
+    half.send(first.as_bytes());
+    let mut silent = Raw::connect(&clients);
+
+    let mut successor = server.process.upgrade();
+    for round in 0..2 {
+        let text = format!("after upgrade {round}");
+        publish(&text);
+        stream.read_until(text.as_bytes());
+        // The address has its connection.
+        let mut another = Raw::connect(&clients);
+        another.send((header(one) + &request("")).as_bytes());
+        let said = another.read_to_close();
+        assert!(said.contains("too_many_connections"), "{said}");
+        if round == 0 {
+            half.send((second.to_owned() + &request("")).as_bytes());
+            assert_eq!(half.read_answer().0, 200);
+            successor = successor.upgrade(&mut server.process);
+        }
+    }
+    half.send(request("").as_bytes());
+    assert_eq!(half.read_answer().0, 200);
+    silent.send((header("192.0.2.3") + &request("")).as_bytes());
+    assert_eq!(silent.read_answer().0, 200);
+    // Who announces nobody is still turned away.
+    let mut stranger = Raw::connect(&clients);
+    stranger.send(request("").as_bytes());
+    assert_eq!(stranger.read_to_close(), "");
+    drop(stream);
+    let mut metrics = Metrics::of(&server.operators);
+    metrics.wait_for("crore_connections", |count| count == 2);
+    let mut again = Raw::connect(&clients);
+    again.send((header(one) + &request("")).as_bytes());
+    assert_eq!(again.read_answer().0, 200);
+}
+
+/// A listener is not behind proxies from one moment to the next: who waits in its queue would be misunderstood.
+#[test]
+fn other_listeners_behind_proxies_are_refused() {
+    let mut place = Place::new("127.0.0.1:0");
+    let mut server = place.start();
+    let (mut native, _) = Native::connect(&server.clients, None);
+    native.subscribe_one(1, "news");
+    place.configure("[listen]\nproxy_protocol = \"required\"\nproxies = [\"127.0.0.1\"]\n");
+    server.process.upgrade_in_vain("behind proxies");
+    native.publish(1, "news", "after");
+    let frames = [native.next_frame(), native.next_frame()];
+    let is_message = |frame: &Frame| matches!(frame, Frame::Message { .. });
+    assert!(frames.iter().any(is_message), "{frames:?}");
 }

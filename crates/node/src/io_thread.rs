@@ -241,7 +241,7 @@ impl Turning {
         let taken = match &self.adoption {
             Some(adoption) => {
                 let listeners = self.shared.adopted_listeners();
-                Some(adopt(net.kernel(), &self.memory, &adoption.way, &listeners))
+                Some(adopt(&mut net, &self.memory, &adoption.way, &listeners))
             }
             None => None,
         };

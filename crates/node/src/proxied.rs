@@ -427,5 +427,8 @@ impl<N: Net> Net for Proxied<N> {
     }
 }
 
+mod handing;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use handing::layout;

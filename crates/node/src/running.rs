@@ -219,8 +219,8 @@ pub struct Node {
     pub(crate) passages: Vec<Passage>,
     pub(crate) hash_seed: (u64, u64),
     pub(crate) began: Instant,
-    /// What it has that cannot be handed over.
-    pub(crate) unsupported: Option<&'static str>,
+    /// Which listeners proxies connect to.
+    pub(crate) proxied: Vec<bool>,
     pub(crate) adopting: Mutex<Option<Adopting>>,
 }
 
@@ -268,7 +268,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         None => logs::open(&mut options)?,
     };
     let data_dir = options.data_dir.clone().unwrap_or_default();
-    let unsupported = unsupported(&options);
+    let proxied = proxied_listeners(&options.proxied, options.listen.len(), plain_count);
     let settings = Arc::new(options.settings);
     let wakers: Vec<Arc<Waker>> = (0..count)
         .map(|_| Waker::new())
@@ -296,7 +296,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         registered_sockets: options.registered_sockets,
         plain_count,
         adopted: heir.as_ref().map_or(Vec::new(), |_| options.listen.clone()),
-        proxied: proxied_options(options.proxied, options.listen.len(), plain_count),
+        proxied: proxied_options(options.proxied, &proxied),
         tls: options.tls.map(|tls| tls.server),
         admission: (!options.admission.is_off()).then(|| admission.clone()),
         users: users.clone(),
@@ -336,7 +336,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         passages,
         hash_seed: options.hash_seed,
         began,
-        unsupported,
+        proxied,
         adopting: Mutex::default(),
     };
     let spawned = match &mut heir {
@@ -602,31 +602,28 @@ fn passages(count: usize) -> io::Result<(Vec<Passage>, Vec<Passage>)> {
     Ok(pairs?.into_iter().unzip())
 }
 
-/// What a node has that a live upgrade cannot hand over.
-fn unsupported(options: &NodeOptions) -> Option<&'static str> {
-    if options.tls.is_some() {
-        return Some("TLS");
-    }
-    options
-        .proxied
-        .is_some()
-        .then_some("a listener behind proxies")
-}
-
-/// Which listeners are reached through proxies. Those without TLS are the first.
-fn proxied_options(
-    options: Option<ProxyOptions>,
+/// Which listeners are reached through proxies; those without TLS are the first. Empty if there are none.
+pub(crate) fn proxied_listeners(
+    options: &Option<ProxyOptions>,
     listeners_count: usize,
     plain_count: usize,
-) -> Option<ProxiedOptions> {
-    let options = options?;
-    let is_proxied = |place| match place < plain_count {
-        true => options.plain,
-        false => options.tls,
+) -> Vec<bool> {
+    let is_proxied = |place| match options {
+        Some(options) if place < plain_count => options.plain,
+        Some(options) => options.tls,
+        None => false,
     };
     let listeners: Vec<bool> = (0..listeners_count).map(is_proxied).collect();
-    listeners.contains(&true).then_some(ProxiedOptions {
-        listeners,
+    match listeners.contains(&true) {
+        true => listeners,
+        false => Vec::new(),
+    }
+}
+
+fn proxied_options(options: Option<ProxyOptions>, listeners: &[bool]) -> Option<ProxiedOptions> {
+    let options = options.filter(|_| !listeners.is_empty())?;
+    Some(ProxiedOptions {
+        listeners: listeners.to_vec(),
         proxies: options.proxies,
         timeout: options.timeout,
     })

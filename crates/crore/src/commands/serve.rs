@@ -121,7 +121,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
             wish => break wish,
         }
     };
-    end(&serving, wish, &reloader, log)
+    end(&serving, wish, (&reloader, &operating), log)
 }
 
 fn raise_descriptor_limit(log: Log) {
@@ -188,7 +188,12 @@ fn tell_service_manager(serving: &Serving) -> Result<(), Ending> {
 }
 
 /// Leads the clients away and ends the node, as the wish says; the configuration in force says the rest.
-fn end(serving: &Serving, wish: Wish, reloader: &Reloader, log: Log) -> Result<(), Ending> {
+fn end(
+    serving: &Serving,
+    wish: Wish,
+    (reloader, operating): (&Reloader, &admin::Ending),
+    log: Log,
+) -> Result<(), Ending> {
     let milliseconds = |key| reloader.number(key).unwrap_or(0);
     let window_ms = match wish {
         Wish::Drain(window_ms) => window_ms,

@@ -4,6 +4,7 @@ use super::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use stdx::handing::Input;
 use stdx::networks::Network;
 use wire::proxy::{encode_binary, encode_line};
 
@@ -110,6 +111,21 @@ impl World {
             Read::Data(count) => buffer[..count].to_vec(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The same in the next process.
+    fn hand_over(&mut self) {
+        let mut bytes = Vec::new();
+        self.net.hand_over(&mut bytes);
+        let options = self.net.options.clone();
+        for end in 0..bytes.len() {
+            let mut none = Proxied::new(self.script.clone(), options.clone());
+            assert!(none.take_over(&mut Input::new(&bytes[..end])).is_none());
+        }
+        self.net = Proxied::new(self.script.clone(), options);
+        let mut input = Input::new(&bytes);
+        assert_eq!(self.net.take_over(&mut input), Some(()));
+        assert_eq!(input.left(), 0);
     }
 
     fn closed(&self) -> Vec<(u32, Close)> {
@@ -233,4 +249,42 @@ fn a_connection_is_closed_with_bytes_left() {
     world.net.close(conn(0), Close::Graceful);
     assert_eq!(world.net.beginnings.len(), 0);
     assert_eq!(world.closed(), [(0, Close::Graceful)]);
+}
+
+#[test]
+fn the_next_process_goes_on_at_any_byte() {
+    let mut bytes = Vec::new();
+    encode_binary(&mut bytes, &announced(), true);
+    bytes.extend_from_slice(b"hello");
+    for cut in 0..=bytes.len() {
+        let mut world = World::new(PATIENT);
+        world.accept(0, 1, "10.0.0.1:1");
+        world.send(0, &bytes[..cut]);
+        let mut events = world.poll();
+        world.hand_over();
+        world.send(0, &bytes[cut..]);
+        events.extend(world.poll());
+        let accepted = events
+            .iter()
+            .filter(|event| matches!(event, Event::Accepted { peer, .. } if peer.port() == 700));
+        assert_eq!(accepted.count(), 1, "{cut}: {events:?}");
+        let mut came = Vec::new();
+        let mut buffer = [0; 9];
+        while let Read::Data(count) = world.net.read(conn(0), &mut buffer) {
+            came.extend_from_slice(&buffer[..count]);
+        }
+        assert_eq!(came, b"hello", "{cut}");
+        assert_eq!(world.net.beginnings.len(), 0);
+    }
+}
+
+#[test]
+fn time_goes_on_in_the_next_process() {
+    let mut world = World::new(Duration::ZERO);
+    world.accept(0, 1, "10.0.0.1:1");
+    assert_eq!(world.poll(), []);
+    world.hand_over();
+    world.poll();
+    assert_eq!(world.closed(), [(0, Close::Reset)]);
+    assert_eq!(world.net.counters().statistics().late, 1);
 }

@@ -46,6 +46,7 @@ impl Hand for Shard {
         Home::layout(layout);
         crate::judging::layout(layout);
         crate::logs::layout(layout);
+        crate::upgrade::layout(layout);
         layout.name("pace, counted, pressed, is_draining, ready, pump_again, questions, now");
     }
 }

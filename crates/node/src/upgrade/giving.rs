@@ -4,8 +4,8 @@
 //! commit, all shards serve on; after that this process ends.
 
 use super::{
-    COPY_PATIENCE, HandedOver, Hello, LogOrder, Message, Order, START_PATIENCE, STEP_PATIENCE,
-    kind, receive, send,
+    COPY_PATIENCE, HANDSHAKES_PATIENCE, HandedOver, Hello, LogOrder, Message, Order,
+    START_PATIENCE, STEP_PATIENCE, kind, receive, send,
 };
 use crate::mailbox::{Address, Control, Post, ToLog};
 use net::kernel::{Passage, monotonic_ns};
@@ -19,8 +19,8 @@ use stdx::handing::Hand;
 /// Why an upgrade did not take place. The node serves on.
 #[derive(Debug)]
 pub enum UpgradeError {
-    /// This node has something that cannot be handed over.
-    Unsupported(&'static str),
+    /// This node is being drained.
+    Draining,
     /// The new process does not want to: why.
     Refused(String),
     /// The new process is gone, or does not answer in time.
@@ -36,9 +36,7 @@ pub enum UpgradeError {
 impl fmt::Display for UpgradeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UpgradeError::Unsupported(what) => {
-                write!(formatter, "{what} cannot be handed over; drain and restart")
-            }
+            UpgradeError::Draining => formatter.write_str("a node that drains is not handed over"),
             UpgradeError::Refused(why) => write!(formatter, "the new process refuses: {why}"),
             UpgradeError::Lost(step, error) => {
                 write!(formatter, "the new process was lost while {step}: {error}")
@@ -92,6 +90,7 @@ impl Coordinator<'_> {
     ) -> Result<Giving, UpgradeError> {
         let handed = self
             .copy(hello, descriptors)
+            .map(|()| self.finish_handshakes())
             .and_then(|()| self.freeze_and_commit(kill));
         if handed.is_err() {
             kill();
@@ -127,6 +126,15 @@ impl Coordinator<'_> {
         let copy = |answer| Order::Copy(number, answer);
         self.ask("copying sockets", deadline, copy)?;
         Ok(())
+    }
+
+    /// Waits for handshakes that have begun, but not for ever: what is left of them then is lost.
+    fn finish_handshakes(&self) {
+        let deadline = Instant::now() + HANDSHAKES_PATIENCE;
+        for answer in self.tell_each(Order::FinishHandshakes) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let _ = answer.recv_timeout(left);
+        }
     }
 
     /// The second phase.

@@ -3,7 +3,8 @@
 //! Beside the path. The old process starts the new one, whose standard input is one end of a way ([`net::kernel::Passage`]),
 //! and both go through two phases (`docs/decisions/0011-live-upgrade.md`):
 //!
-//! 1. The old process serves on, and sends copies of its listeners and sockets.
+//! 1. The old process serves on, and sends copies of its listeners and sockets. At the end of it handshakes of TLS come to their
+//!    ends and no other begins.
 //! 2. All shards stop between two of their turns, with nothing on its way between them and to logs on disk. Each sends its state,
 //!    the memory of its segments, and which sockets there are; logs on disk are closed, and their locks are sent. The new process
 //!    builds its shards, opens the logs without touching them, and says that it is ready. Then one message and its answer: the commit.
@@ -16,6 +17,7 @@ mod fail;
 mod giving;
 mod log;
 mod node;
+mod passing;
 mod taking;
 mod thread;
 
@@ -24,14 +26,16 @@ use giving::Coordinator;
 pub use giving::{Giving, UpgradeError};
 pub(crate) use log::{HandedOver, LogAdoption, LogOrder};
 pub(crate) use node::{Inherited, LogWay};
+pub(crate) use passing::{Passing, layout};
 pub(crate) use taking::Adopting;
 pub use taking::{INHERIT, Inheritance};
-pub(crate) use thread::{Given, Order, Passing, adopt};
+pub(crate) use thread::{Given, Order, adopt};
 
 use net::kernel::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// Until the new process has read its configuration, and until its threads have begun.
 const START_PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +43,8 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 const COPY_PATIENCE: Duration = Duration::from_secs(120);
 /// For one message, where the other side is at it.
 const STEP_PATIENCE: Duration = Duration::from_secs(5);
+/// Until handshakes of TLS that have begun are done; those that are not by then are lost.
+const HANDSHAKES_PATIENCE: Duration = Duration::from_secs(3);
 /// From the moment at which nobody is served any more to the commit.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -68,6 +74,8 @@ mod kind {
     pub const CONNECTIONS: u8 = 11;
     /// Memory of segments, with their names.
     pub const SEGMENTS: u8 = 12;
+    /// What the layers above the sockets know of connections, with keys of TLS.
+    pub const LAYERS: u8 = 14;
     /// The roster of connections and the state of the shard.
     pub const STATE: u8 = 13;
 }
@@ -75,7 +83,8 @@ mod kind {
 /// A message that came, its parts put together.
 struct Message {
     kind: u8,
-    bytes: Vec<u8>,
+    /// They may hold keys.
+    bytes: Zeroizing<Vec<u8>>,
     descriptors: Vec<OwnedFd>,
 }
 
@@ -85,7 +94,9 @@ fn send(to: &Passage, kind: u8, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut chunks = bytes.chunks(MESSAGE_BYTES_MAX - 2).peekable();
-    let mut message = Vec::new();
+    let mut message = Zeroizing::new(Vec::with_capacity(
+        bytes.len().min(MESSAGE_BYTES_MAX - 2) + 2,
+    ));
     loop {
         let chunk = chunks.next().unwrap_or_default();
         let is_last = chunks.peek().is_none();
@@ -104,10 +115,10 @@ fn send(to: &Passage, kind: u8, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
 fn receive(from: &Passage) -> io::Result<Message> {
     let mut whole = Message {
         kind: 0,
-        bytes: Vec::new(),
+        bytes: Zeroizing::default(),
         descriptors: Vec::new(),
     };
-    let mut message = Vec::new();
+    let mut message = Zeroizing::new(Vec::new());
     loop {
         from.receive(&mut message, &mut whole.descriptors)?;
         let Some((&[kind, is_last], chunk)) = message.split_first_chunk() else {
@@ -117,11 +128,22 @@ fn receive(from: &Passage) -> io::Result<Message> {
             return Err(io::ErrorKind::InvalidData.into());
         }
         whole.kind = kind;
-        whole.bytes.extend_from_slice(chunk);
+        append(&mut whole.bytes, chunk);
         if is_last != 0 {
             return Ok(whole);
         }
     }
+}
+
+/// Appends without leaving a copy where the bytes have been.
+fn append(bytes: &mut Zeroizing<Vec<u8>>, chunk: &[u8]) {
+    let needed = bytes.len() + chunk.len();
+    if needed > bytes.capacity() {
+        let mut larger = Zeroizing::new(Vec::with_capacity(needed.max(2 * bytes.capacity())));
+        larger.extend_from_slice(bytes);
+        *bytes = larger;
+    }
+    bytes.extend_from_slice(chunk);
 }
 
 /// What the old process says first.
@@ -140,10 +162,12 @@ struct Hello {
     plain_count: usize,
     /// Of the descriptors that come with it: so many are the operators' listeners, then standard input.
     operators_count: usize,
+    /// Which listeners proxies connect to, by their numbers; none of them if it is shorter.
+    proxied: Vec<bool>,
 }
 
 stdx::hand!(struct Hello {
-    layout, version, hash_seed, began_ns, settings, addresses, plain_count, operators_count
+    layout, version, hash_seed, began_ns, settings, addresses, plain_count, operators_count, proxied
 });
 
 /// Reads bytes as each kind of message that carries values, for the fuzz target; what was read is written again. None for those that
@@ -184,7 +208,7 @@ mod tests {
             send(&one, kind::READY, &[], &[]).unwrap();
         });
         let message = receive(&other).unwrap();
-        assert!(message.kind == kind::STATE && message.bytes == bytes);
+        assert!(message.kind == kind::STATE && *message.bytes == bytes);
         assert_eq!(receive(&other).unwrap().kind, kind::READY);
         sender.join().unwrap();
     }

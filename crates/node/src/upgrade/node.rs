@@ -7,7 +7,7 @@ use super::{
 };
 use crate::io_thread::Adoption;
 use crate::reactor::state_layout;
-use crate::running::{Node, NodeOptions, StartError};
+use crate::running::{Node, NodeOptions, StartError, proxied_listeners};
 use broker::settings::Settings;
 use net::kernel::{Passage, monotonic_ns};
 use std::io;
@@ -33,13 +33,9 @@ impl Node {
         (version, judge): (&str, &dyn Fn() -> Vec<u8>),
         kill: &mut dyn FnMut(),
     ) -> Result<Giving, UpgradeError> {
-        if let Some(what) = self.unsupported {
-            kill();
-            return Err(UpgradeError::Unsupported(what));
-        }
         if self.is_draining.load(Ordering::Relaxed) {
             kill();
-            return Err(UpgradeError::Unsupported("a node that drains"));
+            return Err(UpgradeError::Draining);
         }
         // Nobody changes settings meanwhile: what is told to shards after they have stopped would be lost.
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,6 +49,7 @@ impl Node {
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
             plain_count: self.plain_count,
             operators_count: operators.len(),
+            proxied: self.proxied.clone(),
         };
         let mut descriptors: Vec<BorrowedFd<'_>> = operators.iter().map(AsFd::as_fd).collect();
         descriptors.push(input);
@@ -111,7 +108,11 @@ impl Inherited {
         options: &mut NodeOptions,
         plain_count: usize,
     ) -> Result<Inherited, StartError> {
-        let settled = inheritance.settle(&options.settings, &options.listen, plain_count);
+        let proxied = proxied_listeners(&options.proxied, options.listen.len(), plain_count);
+        let settled = match proxied == inheritance.proxied() {
+            true => inheritance.settle(&options.settings, &options.listen, plain_count),
+            false => Err("the listeners behind proxies are others".into()),
+        };
         let (settings, renewed) = settled.map_err(|why| {
             inheritance.refuse(&why);
             StartError::System(io::Error::other(why))

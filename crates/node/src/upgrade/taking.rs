@@ -96,6 +96,11 @@ impl Inheritance {
         self.hello.hash_seed
     }
 
+    /// Which listeners proxies connect to.
+    pub(crate) fn proxied(&self) -> &[bool] {
+        &self.hello.proxied
+    }
+
     /// Where the old node's clock began.
     pub(crate) fn began(&self) -> Instant {
         let age_ns = monotonic_ns().saturating_sub(self.hello.began_ns);

@@ -1,16 +1,16 @@
 //! Live upgrade on an I/O thread: what is asked of the old process's, and how one of the new process begins.
 
+use super::passing::Passing;
 use super::{STEP_PATIENCE, fail_at, kind, receive, send};
 use crate::mailbox::Mailbox;
 use crate::memory::MemfdMemory;
-use crate::proxied::Proxied;
 use crate::reactor::{Clock, Reactor, Turn};
-use net::Net;
 use net::kernel::{AdoptedListener, Copied, CopiedOut, Kernel, Passage, Roster};
 use std::io;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use stdx::handing::{Hand, Input};
+use zeroize::Zeroizing;
 
 /// What the coordinator asks of an I/O thread, one after the other. Each is answered.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub enum Order {
     /// Take the way to the new process's thread from the thread's own, and send copies of all sockets over it. Answered when
     /// all there were have been sent. The number is that of the attempt.
     Copy(u64, Sender<Result<(), String>>),
+    /// Begin no handshake of TLS, for now. Answered when those that have begun are done.
+    FinishHandshakes(Sender<()>),
     /// Accept nobody, for now.
     Pause(Sender<Result<(), String>>),
     /// Serve nobody, for now: only what other shards have sent is dealt with.
@@ -30,30 +32,6 @@ pub enum Order {
     Thaw,
 }
 
-/// A network whose sockets can be handed over.
-pub(crate) trait Passing: Net {
-    /// The sockets.
-    fn kernel(&mut self) -> &mut Kernel;
-}
-
-impl Passing for Kernel {
-    fn kernel(&mut self) -> &mut Kernel {
-        self
-    }
-}
-
-impl<P: Passing> Passing for tls::Tls<P> {
-    fn kernel(&mut self) -> &mut Kernel {
-        self.net_mut().kernel()
-    }
-}
-
-impl<P: Passing> Passing for Proxied<P> {
-    fn kernel(&mut self) -> &mut Kernel {
-        self.net_mut().kernel()
-    }
-}
-
 /// What an I/O thread knows of an upgrade.
 pub(crate) struct Given {
     /// The thread's own way to the coordinator; numbers in private tables cannot be told otherwise.
@@ -63,6 +41,8 @@ pub(crate) struct Given {
     copied: Copied,
     /// Who waits until all is copied.
     copying: Option<Sender<Result<(), String>>>,
+    /// Who waits until no handshake is left.
+    finishing: Option<Sender<()>>,
     is_frozen: bool,
 }
 
@@ -77,6 +57,7 @@ impl Given {
             way: None,
             copied: Copied::default(),
             copying: None,
+            finishing: None,
             is_frozen: false,
         }
     }
@@ -103,6 +84,10 @@ impl Given {
             if self.copying.is_some() {
                 self.copy_some(&mut reactor);
             }
+            if self.finishing.is_some() && reactor.net_mut().begun_count() == 0 {
+                // Who asked may not wait any more.
+                self.finishing.take().map(|answer| answer.send(()));
+            }
         }
     }
 
@@ -117,6 +102,10 @@ impl Given {
                 Ok(()) => self.copying = Some(answer),
                 Err(error) => drop(answer.send(Err(error.to_string()))),
             },
+            Order::FinishHandshakes(answer) => {
+                reactor.net_mut().hold();
+                self.finishing = Some(answer);
+            }
             Order::Pause(answer) => {
                 reactor.hold_accepting();
                 drop(answer.send(Ok(())));
@@ -141,7 +130,9 @@ impl Given {
             Order::Thaw => {
                 self.way = None;
                 self.copying = None;
+                self.finishing = None;
                 self.is_frozen = false;
+                reactor.net_mut().release();
                 reactor.thaw();
             }
         }
@@ -218,6 +209,9 @@ impl Given {
             names.to_vec().give(&mut bytes);
             send(way, kind::SEGMENTS, &bytes, descriptors)
         })?;
+        let mut layers = Zeroizing::new(Vec::new());
+        reactor.net_mut().give_layers(&mut layers);
+        send(way, kind::LAYERS, &layers, &[])?;
         reactor.hand_over(&mut state);
         send(way, kind::STATE, &state, &[])?;
         Ok(is_lingering)
@@ -226,7 +220,7 @@ impl Given {
 
 /// Takes everything over that the old process's thread sends, and gives the state of the shard.
 pub(crate) fn adopt(
-    kernel: &mut Kernel,
+    net: &mut impl Passing,
     memory: &MemfdMemory,
     way: &Passage,
     listeners: &[AdoptedListener],
@@ -235,6 +229,7 @@ pub(crate) fn adopt(
     loop {
         let message = receive(way)?;
         let mut input = Input::new(&message.bytes);
+        let kernel = net.kernel();
         match message.kind {
             kind::LISTENERS => {
                 fail_at(6);
@@ -262,6 +257,10 @@ pub(crate) fn adopt(
                 for (name, descriptor) in names.into_iter().zip(message.descriptors) {
                     memory.adopt(name, descriptor);
                 }
+            }
+            kind::LAYERS => {
+                let taken = net.take_layers(&mut input);
+                taken.filter(|()| input.left() == 0).ok_or_else(damaged)?;
             }
             kind::STATE => {
                 fail_at(9);

@@ -1,0 +1,82 @@
+//! Handing proxies' connections to the next process, for live upgrades: those whose header is not there yet with what has come of
+//! it and the time that is left, and what was read beyond headers. Of all others nothing is kept, here as there.
+
+use super::{Beginning, Proxied};
+use net::{Conn, Net};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+use stdx::handing::{Hand, Input, Layout};
+
+/// A connection at its beginning.
+struct Handed {
+    conn: Conn,
+    peer: IpAddr,
+    peer_port: u16,
+    listener: u8,
+    bytes: Vec<u8>,
+    given: usize,
+    is_told: bool,
+    is_ready: bool,
+}
+
+stdx::hand!(struct Handed { conn, peer, peer_port, listener, bytes, given, is_told, is_ready });
+
+/// Adds what [`Proxied::hand_over`] writes.
+pub(crate) fn layout(layout: &mut Layout) {
+    layout.name("Proxied: beginnings, milliseconds left, again");
+    <Vec<Handed>>::layout(layout);
+}
+
+impl<N: Net> Proxied<N> {
+    /// Appends what is kept of connections.
+    pub(crate) fn hand_over(&self, out: &mut Vec<u8>) {
+        let handed = self.beginnings.iter().map(|(_, beginning)| Handed {
+            conn: beginning.conn,
+            peer: beginning.peer.ip(),
+            peer_port: beginning.peer.port(),
+            listener: beginning.listener,
+            bytes: beginning.bytes.clone(),
+            given: beginning.given,
+            is_told: beginning.is_told,
+            is_ready: beginning.is_ready,
+        });
+        handed.collect::<Vec<_>>().give(out);
+        let now = Instant::now();
+        let waiting = self.deadlines.iter();
+        let deadlines: Vec<(u64, Conn)> = waiting
+            .filter(|(_, conn)| self.waiting(*conn).is_some())
+            .map(|(until, conn)| {
+                let left = until.saturating_duration_since(now);
+                (u64::try_from(left.as_millis()).unwrap_or(u64::MAX), *conn)
+            })
+            .collect();
+        deadlines.give(out);
+        self.again.give(out);
+    }
+
+    /// Takes it. None if it is something else.
+    pub(crate) fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
+        for handed in <Vec<Handed>>::take(input)? {
+            if handed.given > handed.bytes.len() {
+                return None;
+            }
+            let place = self.beginnings.insert(Beginning {
+                conn: handed.conn,
+                peer: SocketAddr::new(handed.peer, handed.peer_port),
+                listener: handed.listener,
+                bytes: handed.bytes,
+                given: handed.given,
+                is_told: handed.is_told,
+                is_ready: handed.is_ready,
+            });
+            self.set(handed.conn, place + 1);
+        }
+        let now = Instant::now();
+        for (left_ms, conn) in <Vec<(u64, Conn)>>::take(input)? {
+            let until = now.checked_add(Duration::from_millis(left_ms))?;
+            self.deadlines.push_back((until, conn));
+        }
+        self.again = Hand::take(input)?;
+        Some(())
+    }
+}
