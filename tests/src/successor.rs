@@ -1,7 +1,11 @@
 //! Live upgrades as tests see them: the process that takes a node's place. It is not our child, and all the same ended with its test.
 
+use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use crate::PATIENCE;
 use crate::process::Process;
 use crate::server::Server;
 
@@ -29,7 +33,10 @@ impl Successor {
     pub fn upgrade(self, node: &mut Process) -> Successor {
         node.skip_lines();
         self.signal("USR2");
-        Successor::taken_over(node)
+        let successor = Successor::taken_over(node);
+        wait_for_end(self.0);
+        self.has_ended();
+        successor
     }
 
     /// Waits until another process has taken over and is ready; the two say so in any order. All of a node's processes have the
@@ -75,12 +82,29 @@ impl Drop for Successor {
     }
 }
 
+/// Until its end the old process may still accept operators, who then see their connection end.
+fn wait_for_end(process: u32) {
+    let deadline = Instant::now() + PATIENCE;
+    let is_there = || {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let (_, state) = stat.rsplit_once(") ")?;
+        // One that nobody has waited for has ended.
+        (!state.starts_with('Z')).then_some(())
+    };
+    while is_there().is_some() {
+        assert!(Instant::now() < deadline, "process {process} does not end");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 impl Process {
     /// Has a node hand over to another process, and waits until that is the node.
     pub fn upgrade(&mut self) -> Successor {
         self.skip_lines();
         self.signal("USR2");
-        Successor::taken_over(self)
+        let successor = Successor::taken_over(self);
+        wait_for_end(self.id());
+        successor
     }
 
     /// Has it try that, and waits until it says that nothing came of it, with these words in the reason.

@@ -25,26 +25,25 @@ pub fn tunnel(target: &str, certificate: &str, flags: &[&str]) -> String {
 
 /// Both ways, in threads of their own, until the server closes or the client does.
 fn pass_on(client: TcpStream, words: &[String]) {
-    let child = Command::new("openssl")
-        .args(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut child = child.expect("openssl is installed");
-    let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
-        return;
-    };
     let (Ok(mut from_client), Ok(mut to_client)) = (client.try_clone(), client.try_clone()) else {
         return;
     };
-    let is_done = thread::spawn(move || {
-        // An error is an end as any other.
-        let _ = copy(&mut output, &mut to_client);
-        let _ = client.shutdown(Shutdown::Both);
-    });
+    let words = words.to_vec();
     thread::spawn(move || {
-        let _ = copy(&mut from_client, &mut input);
+        let child = Command::new("openssl")
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut child = child.expect("openssl is installed");
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let is_done = thread::spawn(move || {
+            // An error is an end as any other.
+            let _ = output.map(|mut output| copy(&mut output, &mut to_client));
+            let _ = client.shutdown(Shutdown::Both);
+        });
+        let _ = input.map(|mut input| copy(&mut from_client, &mut input));
         // Its input has ended, but it would wait for the server's end.
         let _ = child.kill();
         let _ = child.wait();

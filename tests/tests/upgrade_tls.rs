@@ -84,7 +84,6 @@ fn tls_connections_stay() {
     let mut secure = Secure::start_by(&[]);
     let (old, new) = (secure.tunnel(&["-tls1_2"]), secure.tunnel(&["-tls1_3"]));
     let news = secure.server.url("/topics/news");
-    let slow = secure.server.url("/topics/slow");
     let mut natives: Vec<Native> = [&old, &new, &secure.server.clients]
         .into_iter()
         .map(|address| Native::connect(address, None).0)
@@ -97,9 +96,13 @@ fn tls_connections_stay() {
     let mut lagging = Native::connect(&new, None).0;
     lagging.subscribe_one(3, "slow");
     let bulk = "x".repeat(16_000);
+    // In a moment: who does not read answers no pings.
+    let (mut publisher, _) = Native::connect(&secure.server.clients, None);
     for number in 0..300 {
-        publish(&slow, &format!("{number:05}{bulk}"));
+        publisher.publish(number + 1, "slow", &format!("{number:05}{bulk}"));
+        assert_eq!(publisher.next_frame(), Frame::Published(number + 1));
     }
+    drop(publisher);
     // A publisher whose frame has come by half.
     let mut half = Raw::web_socket(&new, "/crore", "crore.v1");
     half.send_frame(2, &[0x01, 0x00, 1, 0]);
