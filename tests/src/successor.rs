@@ -63,6 +63,12 @@ impl Successor {
         server.end();
     }
 
+    /// Waits until it has ended by itself.
+    pub fn wait_for_end(self) {
+        wait_for_end(self.0);
+        self.has_ended();
+    }
+
     /// It has ended: its number may be another's by now.
     pub fn has_ended(self) {
         std::mem::forget(self);

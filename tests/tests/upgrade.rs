@@ -161,6 +161,23 @@ fn who_asks_is_answered() {
     curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
 }
 
+/// Who wants the node to end while it hands over has told the old process, and means the new one.
+#[test]
+fn an_end_that_was_wished_for_meanwhile() {
+    let mut server = Server::start();
+    // Both signals wait when it goes on, so that the second one comes within the upgrade.
+    for signal in ["STOP", "USR2", "TERM", "CONT"] {
+        server.process.signal(signal);
+    }
+    let successor = Successor::taken_over(&mut server.process);
+    for told in ["The node drains", "The node has stopped"] {
+        server
+            .process
+            .wait_for(told, |line| line.contains(told).then_some(()));
+    }
+    successor.wait_for_end();
+}
+
 /// Where a publication has its place, as text.
 fn position(published: &Value) -> String {
     let epoch = published["epoch"].as_str().expect("text");

@@ -15,6 +15,7 @@ use entitlement::TokenJudge;
 use net::kernel::{Passage, inherited_input};
 use node::Node;
 use node::upgrade::{Giving, INHERIT, Inheritance};
+use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -79,7 +80,7 @@ impl Upgrader {
     ///
     /// # Errors
     /// It is told in the log, too; the node serves on.
-    pub fn upgrade(&self) -> Result<Giving, String> {
+    pub fn upgrade(&self) -> Result<(u32, Giving), String> {
         self.log
             .write(Level::Info, "The node hands over to a new process.", &[]);
         let result = self.hand_over();
@@ -111,15 +112,21 @@ impl Upgrader {
             // Who asked does not wait any more.
             let _ = asking.send(told.clone());
         }
-        result.map(|(_, giving)| giving)
+        result
     }
 
-    /// Ends this process, which is not the node any more.
-    pub fn end(&self, giving: &Giving) -> ! {
+    /// Ends this process, which is not the node any more: the one of this number is. Who has wanted the node to end meanwhile has told
+    /// this process, and meant that one.
+    pub fn end(&self, (process, giving): (u32, Giving), is_to_end: impl FnOnce() -> bool) -> ! {
         std::thread::sleep(match giving.is_lingering {
             true => LINGER,
             false => FAREWELL,
         });
+        if is_to_end() {
+            let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+            // It may have ended by itself.
+            let _ = process.map(|process| kill_process(process, Signal::TERM));
+        }
         // What was told of clients until then is with the log by now.
         self.log.flush(FAREWELL);
         std::process::exit(0);

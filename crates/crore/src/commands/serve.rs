@@ -113,9 +113,9 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
             }
             Wish::Signal(Signal::Upgrade) => {
                 // The log has told what came of it.
-                if let Ok(giving) = upgrader.upgrade() {
+                if let Ok(given) = upgrader.upgrade() {
                     operating.begin();
-                    upgrader.end(&giving);
+                    upgrader.end(given, || wishes.try_iter().any(Wish::is_end));
                 }
             }
             wish => break wish,

@@ -17,6 +17,13 @@ pub enum Wish {
     Drain(Option<u64>),
 }
 
+impl Wish {
+    /// Whether the node is to end.
+    pub fn is_end(self) -> bool {
+        !matches!(self, Wish::Signal(Signal::Hangup | Signal::Upgrade))
+    }
+}
+
 /// The first signal is received; a second one ends the process.
 pub fn watch_signals(sender: mpsc::Sender<Wish>, log: Log) {
     let mut count = 0_u32;
