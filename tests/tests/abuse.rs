@@ -269,7 +269,7 @@ fn tls_behind_a_proxy() {
     assert_eq!(turned_away(&server.tls_clients, b"\x16\x03\x01\x02"), "");
 }
 
-const CEILING_MIB: u64 = 192;
+const CEILING_MIB: u64 = 128;
 
 /// Publishes a message of so many bytes and says how it was answered.
 fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
@@ -279,19 +279,24 @@ fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
     answer(raw)
 }
 
-/// Publishes until the pressure is so high; how high it is then.
-fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64) -> u64 {
+/// Publishes until the pressure is so high, which it is from so many hundredths of the ceiling on. Half of the way each time, so
+/// that there are few steps, and each is seen before the next.
+fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64, hundredths: u64) {
+    let level = (CEILING_MIB << 20) / 100 * hundredths;
     let deadline = Instant::now() + PATIENCE;
     loop {
         let scrape = metrics.scrape();
         let now = scrape.number("crore_memory_pressure");
         if now >= pressure {
-            return now;
+            return;
         }
         let counted = scrape.number("crore_memory_used_bytes");
-        assert_eq!(publish_bytes(raw, 1 << 20).0, 200);
-        // Slowly, so that each step is seen before the next.
-        metrics.wait_for("crore_memory_used_bytes", |now| now != counted);
+        let count = (level.saturating_sub(counted) >> 21).max(1);
+        (0..count).for_each(|_| assert_eq!(publish_bytes(raw, 1 << 20).0, 200));
+        metrics.wait_for("crore_memory_used_bytes", |now| match count {
+            1 => now != counted,
+            _ => now >= counted + (count << 20) / 8 * 7,
+        });
         assert!(Instant::now() < deadline, "{counted} bytes");
     }
 }
@@ -306,7 +311,7 @@ fn assert_logged(process: &mut Process, sentence: &str) {
 fn the_memory_ceiling() {
     let mut server = Server::with_configuration(&format!(
         "[limits]\nmemory_bytes_max = \"{CEILING_MIB}MiB\"\n[node]\nio_threads = 2\n\
-         [[log]]\nbytes_max = \"1GiB\"\nage_max = \"30s\"\n"
+         [[log]]\nbytes_max = \"1GiB\"\nage_max = \"45s\"\n"
     ));
     let mut metrics = Metrics::of(&server.operators);
     let (mut subscriber, _) = Native::connect(&server.clients, None);
@@ -331,9 +336,7 @@ fn the_memory_ceiling() {
     };
     assert_eq!(write("zero"), (200, 200));
 
-    // What a node has of its own and this are far below the first step.
-    (0..CEILING_MIB / 2).for_each(|_| assert_eq!(publish_bytes(&mut publisher, 1 << 20).0, 200));
-    assert!(fill(&mut publisher, &mut metrics, 1) >= 1);
+    fill(&mut publisher, &mut metrics, 1, 90);
     assert_logged(
         &mut server.process,
         "recoveries wait, and history is refused",
@@ -341,7 +344,7 @@ fn the_memory_ceiling() {
     assert_eq!(write("one"), (200, 503));
     assert_eq!(ask(&mut Raw::connect(&server.clients), ""), 503);
 
-    assert!(fill(&mut publisher, &mut metrics, 2) >= 2);
+    fill(&mut publisher, &mut metrics, 2, 95);
     assert_logged(
         &mut server.process,
         "new connections and subscriptions are refused",
@@ -357,7 +360,7 @@ fn the_memory_ceiling() {
     }]);
     assert_eq!(write("two"), (200, 503));
 
-    assert!(fill(&mut publisher, &mut metrics, 3) >= 3);
+    fill(&mut publisher, &mut metrics, 3, 100);
     assert_logged(&mut server.process, "publications are refused");
     let (status, body) = publish_bytes(&mut publisher, 1);
     assert_eq!(status, 503);
