@@ -362,7 +362,12 @@ fn a_worker_is_handed_over() {
     assert_eq!(world.turn(), ["h0 g1 1 Ok(())"]);
     world.disk.fail_syncs(3);
     world.publish(1, 1, "b", b"refused");
-    assert_eq!(world.turn().len(), 1);
+    let told = [
+        "h1 g1 1 Err(LogUnavailable)",
+        "h0 available false",
+        "h1 available false",
+    ];
+    assert_eq!(world.turn(), told);
     world.disk.stop_faults();
     world.publish(0, 1, "a", b"two");
     world.turn();
