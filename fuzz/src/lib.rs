@@ -8,6 +8,7 @@
 //! seeds in [`seeds`].
 
 mod entitlement;
+mod handed;
 mod http;
 mod native;
 mod proxy;
@@ -23,6 +24,7 @@ mod websocket;
 mod drive;
 
 pub use entitlement::token;
+pub use handed::handed;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
 pub use native::{native_client_frame, native_server_frame};
 pub use proxy::proxy;
@@ -53,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     event_stream,
     native_client_frame,
     native_server_frame,
+    handed,
     proxy,
     shard,
     store_index,

@@ -21,6 +21,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "http_body" => texts(BODIES),
         "http_target" => texts(TARGETS),
         "event_stream" => texts(STREAMS),
+        "handed" => crate::handed::seeds(),
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),
         "native_server_frame" => vectors(include_str!("../../spec/vectors/server_frames.json")),
         "proxy" => proxy_headers(),

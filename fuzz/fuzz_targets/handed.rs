@@ -1,0 +1,3 @@
+//! Feeds `fuzz::handed`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::handed(data));
