@@ -266,11 +266,14 @@ impl Resumer {
                 }
                 self.renew(context, false);
             }
-            // The same, and the other clients of its user are there.
+            // The other clients of its user are there: the session goes on with the one before, whatever became of the new one.
             Event::TokenRefused(error)
                 if error.code == u32::from(ErrorCode::TooManyConnections.number())
                     && self.is_crowd_explained(context) =>
             {
+                if let Some(pass) = &mut self.pass {
+                    pass.is_revoked = false;
+                }
                 self.renew(context, false);
             }
             Event::TokenRefused(error) => {
