@@ -93,6 +93,14 @@ impl Pass {
     fn forget_former(&mut self) {
         self.over = std::mem::take(&mut self.former);
     }
+
+    /// A renewal was answered: the first of those since the last answer, as a client has one on its way at a time and then sends the
+    /// newest. Only these two count from now on.
+    fn note_renewed(&mut self) {
+        let answered = (self.former.len() > 1).then(|| self.former.remove(1));
+        self.forget_former();
+        self.former.extend(answered);
+    }
 }
 
 impl Resumer {
@@ -251,7 +259,7 @@ impl Resumer {
         match event {
             Event::TokenRenewed { .. } => {
                 if let Some(pass) = &mut self.pass {
-                    pass.forget_former();
+                    pass.note_renewed();
                 }
             }
             Event::TokenExpires { .. } => {
