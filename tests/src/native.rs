@@ -251,6 +251,18 @@ impl Native {
         self.raw.send_frame(BINARY, &[0x0a, 0x00, 9]);
     }
 
+    /// The payload of the next message. That a subscription had been behind and is live again may be told in between.
+    #[track_caller]
+    pub fn next_payload(&mut self) -> String {
+        loop {
+            match self.next_frame() {
+                Frame::Message { payload, .. } => return payload,
+                Frame::CaughtUp(_) => {}
+                other => panic!("a message was expected: {other:?}"),
+            }
+        }
+    }
+
     /// The next frame; pings are answered and left out.
     pub fn next_frame(&mut self) -> Frame {
         loop {

@@ -26,18 +26,6 @@ fn subscribe(native: &mut Native, subscription: u64, filter: &str) {
     assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
 }
 
-/// The next message. That a subscription had been behind and is live again says nothing of an upgrade: the bulk for the slow one may
-/// use up what a home may have on its way to an edge.
-fn next(native: &mut Native) -> String {
-    loop {
-        match native.next_frame() {
-            Frame::Message { payload, .. } => return payload,
-            Frame::CaughtUp(_) => {}
-            other => panic!("a message was expected: {other:?}"),
-        }
-    }
-}
-
 /// A native PUBLISH as one WebSocket frame of a client, masked with zeros.
 fn publish_frame(request: u8, topic: &str, payload: &str) -> Vec<u8> {
     let mut frame = vec![0x04, 0x00, request, topic.len() as u8];
@@ -81,7 +69,7 @@ fn everybody_stays() {
     let polls = "crore_sessions{protocol=\"long_poll\"}";
     Metrics::of(&server.operators).wait_for(polls, |count| count == 1);
     publish(&news, "one");
-    assert_eq!(next(&mut plain), "one");
+    assert_eq!(plain.next_payload(), "one");
     assert_eq!(events.next_message().data, "one");
 
     let mut successor = server.process.upgrade();
@@ -93,18 +81,18 @@ fn everybody_stays() {
         let text = format!("after upgrade {round}");
         publish(&news, &text);
         publish(&wide, &text);
-        assert_eq!(next(&mut plain), text);
+        assert_eq!(plain.next_payload(), text);
         assert_eq!(events.next_message().data, text);
-        assert_eq!(next(&mut filter), text);
+        assert_eq!(filter.next_payload(), text);
     }
     half.send(&frame[9..]);
-    assert_eq!(next(&mut plain), "in two halves");
+    assert_eq!(plain.next_payload(), "in two halves");
     assert_eq!(half.read_frame().1[..3], [0x89, 0x00, 0x05]);
     publish(&polled, "awaited");
     let polled = poll.join().expect("the poll ends");
     assert_eq!(polled["messages"][0]["data"], "awaited", "{polled}");
     for number in 0..300 {
-        let message = next(&mut lagging);
+        let message = lagging.next_payload();
         assert_eq!(message[..5], format!("{number:05}"));
     }
     // Newcomers find the listeners, histories and the operators' port.
@@ -155,7 +143,7 @@ fn who_asks_is_answered() {
     assert_eq!(answer["process"], successor.process(), "{answer}");
     assert!(answer["frozen_ms"].is_number(), "{answer}");
     publish(&url, "after");
-    assert_eq!(next(&mut native), "after");
+    assert_eq!(native.next_payload(), "after");
     // A page of another origin cannot ask.
     let url = server.operators_url("/api/v1/upgrade");
     curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
@@ -201,13 +189,13 @@ fn the_new_process_dies_on_the_way() {
         server.process.upgrade_in_vain("");
         publish(&url, "after");
         for text in ["before", "after"] {
-            assert_eq!(next(&mut native), text, "{place_of_death}");
+            assert_eq!(native.next_payload(), text, "{place_of_death}");
             assert_eq!(events.next_message().data, text, "{place_of_death}");
         }
         let (mut newcomer, _) = Native::connect(&server.clients, None);
         subscribe(&mut newcomer, 1, "news");
         publish(&url, "new");
-        assert_eq!(next(&mut newcomer), "new");
+        assert_eq!(newcomer.next_payload(), "new");
     }
 }
 
@@ -244,7 +232,7 @@ fn what_does_not_fit_is_refused() {
         server.process.upgrade_in_vain(why);
         let text = format!("after refusal {number}");
         publish(&url, &text);
-        assert_eq!(next(&mut native), text);
+        assert_eq!(native.next_payload(), text);
     }
 }
 

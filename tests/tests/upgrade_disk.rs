@@ -142,17 +142,6 @@ fn long(number: usize) -> String {
     format!("{number:016000}")
 }
 
-/// The next message of a native subscription. That it had been behind says nothing of an upgrade.
-fn next(native: &mut Native) -> String {
-    loop {
-        match native.next_frame() {
-            Frame::Message { payload, .. } => return payload,
-            Frame::CaughtUp(_) => {}
-            other => panic!("a message was expected: {other:?}"),
-        }
-    }
-}
-
 /// Publishers that wait for disks, subscribers, one that does not read and is owed what lies on the disk: three upgrades in a row, and
 /// then a crash.
 #[test]
@@ -184,7 +173,7 @@ fn everybody_stays_and_everything_is_kept() {
         .into_iter()
         .chain((0..before.count).map(long));
     for wanted in owed {
-        assert_eq!(next(&mut lagging), wanted);
+        assert_eq!(lagging.next_payload(), wanted);
     }
 
     let audit = |server: &Server, is_restarted: bool| {

@@ -68,17 +68,6 @@ fn configure(place: &Place, before: &str) -> String {
     certificate.to_str().expect("text").to_owned()
 }
 
-/// The next message. Whoever had been behind and is live again hears of that, too.
-fn next(native: &mut Native) -> String {
-    loop {
-        match native.next_frame() {
-            Frame::Message { payload, .. } => return payload,
-            Frame::CaughtUp(_) => {}
-            other => panic!("a message was expected: {other:?}"),
-        }
-    }
-}
-
 #[test]
 fn tls_connections_stay() {
     let mut secure = Secure::start_by(&[]);
@@ -120,7 +109,7 @@ fn tls_connections_stay() {
         let text = format!("after upgrade {round}");
         publish(&news, &text);
         for native in &mut natives {
-            assert_eq!(next(native), text);
+            assert_eq!(native.next_payload(), text);
         }
         assert_eq!(events.next_message().data, text);
         let mut metrics = Metrics::of(&secure.server.operators);
@@ -137,11 +126,11 @@ fn tls_connections_stay() {
     }
     half.send(&frame[12..]);
     for native in &mut natives {
-        assert_eq!(next(native), "halves");
+        assert_eq!(native.next_payload(), "halves");
     }
     assert_eq!(half.read_frame().1[..3], [0x89, 0x00, 0x05]);
     for number in 0..300 {
-        assert_eq!(next(&mut lagging)[..5], format!("{number:05}"));
+        assert_eq!(lagging.next_payload()[..5], format!("{number:05}"));
     }
     // Both ways.
     for (number, native) in (1..).zip(&mut natives) {
@@ -167,7 +156,7 @@ fn a_handshake_that_hangs_ends() {
     // At once, or after the time that handshakes have where the old process had not read of it.
     assert!(hanging.closes_within(PATIENCE));
     publish(&secure.server.url("/topics/news"), "after");
-    assert_eq!(next(&mut native), "after");
+    assert_eq!(native.next_payload(), "after");
 }
 
 /// Wherever the new process dies before the commit, the old one goes on with TLS, too.
@@ -185,7 +174,7 @@ fn who_speaks_tls_is_served_when_the_new_process_dies() {
         secure.server.process.upgrade_in_vain("");
         publish(&url, "after");
         for text in ["before", "after"] {
-            assert_eq!(next(&mut native), text, "{place_of_death}");
+            assert_eq!(native.next_payload(), text, "{place_of_death}");
         }
         native.publish(1, "other", "said");
         assert_eq!(native.next_frame(), Frame::Published(1));
@@ -230,7 +219,7 @@ fn a_node_with_tls_only() {
     native.subscribe_one(1, "news");
     let _successor = node.upgrade();
     publish(&format!("http://{tunnel}/topics/news"), "after");
-    assert_eq!(next(&mut native), "after");
+    assert_eq!(native.next_payload(), "after");
 }
 
 /// Every message, once and in order, to clients with TLS and without, over several upgrades while they are published to.
