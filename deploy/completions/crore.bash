@@ -49,6 +49,9 @@ _crore() {
             crore,log)
                 cmd="crore__subcmd__log"
                 ;;
+            crore,login)
+                cmd="crore__subcmd__login"
+                ;;
             crore,man)
                 cmd="crore__subcmd__man"
                 ;;
@@ -220,6 +223,9 @@ _crore() {
             crore__subcmd__help,log)
                 cmd="crore__subcmd__help__subcmd__log"
                 ;;
+            crore__subcmd__help,login)
+                cmd="crore__subcmd__help__subcmd__login"
+                ;;
             crore__subcmd__help,man)
                 cmd="crore__subcmd__help__subcmd__man"
                 ;;
@@ -301,6 +307,12 @@ _crore() {
             crore__subcmd__help__subcmd__log,dump)
                 cmd="crore__subcmd__help__subcmd__log__subcmd__dump"
                 ;;
+            crore__subcmd__help__subcmd__log,new-epoch)
+                cmd="crore__subcmd__help__subcmd__log__subcmd__new__subcmd__epoch"
+                ;;
+            crore__subcmd__help__subcmd__log,repair)
+                cmd="crore__subcmd__help__subcmd__log__subcmd__repair"
+                ;;
             crore__subcmd__help__subcmd__log,stats)
                 cmd="crore__subcmd__help__subcmd__log__subcmd__stats"
                 ;;
@@ -334,6 +346,12 @@ _crore() {
             crore__subcmd__log,help)
                 cmd="crore__subcmd__log__subcmd__help"
                 ;;
+            crore__subcmd__log,new-epoch)
+                cmd="crore__subcmd__log__subcmd__new__subcmd__epoch"
+                ;;
+            crore__subcmd__log,repair)
+                cmd="crore__subcmd__log__subcmd__repair"
+                ;;
             crore__subcmd__log,stats)
                 cmd="crore__subcmd__log__subcmd__stats"
                 ;;
@@ -345,6 +363,12 @@ _crore() {
                 ;;
             crore__subcmd__log__subcmd__help,help)
                 cmd="crore__subcmd__log__subcmd__help__subcmd__help"
+                ;;
+            crore__subcmd__log__subcmd__help,new-epoch)
+                cmd="crore__subcmd__log__subcmd__help__subcmd__new__subcmd__epoch"
+                ;;
+            crore__subcmd__log__subcmd__help,repair)
+                cmd="crore__subcmd__log__subcmd__help__subcmd__repair"
                 ;;
             crore__subcmd__log__subcmd__help,stats)
                 cmd="crore__subcmd__log__subcmd__help__subcmd__stats"
@@ -419,7 +443,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help"
+            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -877,7 +901,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__sub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --away-after --away-for --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1493,7 +1517,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__demo)
-            opts="-h -V --clients --rate --size --connect-rate --duration --help --version"
+            opts="-h -V --clients --rate --size --connect-rate --duration --break-it --memory-log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1621,7 +1645,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help"
+            opts="serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1971,7 +1995,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help__subcmd__log)
-            opts="verify dump stats"
+            opts="verify dump stats repair new-epoch"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1985,6 +2009,34 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help__subcmd__log__subcmd__dump)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__log__subcmd__new__subcmd__epoch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__log__subcmd__repair)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2015,6 +2067,20 @@ _crore() {
         crore__subcmd__help__subcmd__log__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__login)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2335,7 +2401,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__log)
-            opts="-h -V --help --version verify dump stats help"
+            opts="-h -V --help --version verify dump stats repair new-epoch help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2363,7 +2429,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__log__subcmd__help)
-            opts="verify dump stats help"
+            opts="verify dump stats repair new-epoch help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2391,6 +2457,34 @@ _crore() {
             return 0
             ;;
         crore__subcmd__log__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__log__subcmd__help__subcmd__new__subcmd__epoch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__log__subcmd__help__subcmd__repair)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2432,6 +2526,34 @@ _crore() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        crore__subcmd__log__subcmd__new__subcmd__epoch)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__log__subcmd__repair)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         crore__subcmd__log__subcmd__stats)
             opts="-h -V --json --force --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -2453,6 +2575,32 @@ _crore() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__login)
+            opts="-h -V --url --operators --api-key-file --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --operators)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -2887,7 +3035,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__token__subcmd__gen)
-            opts="-h -V --secret-file --key-file --algorithm --kid --sub --count --expires --jti --issuer --audience --subscribe --publish --history --presence --all --connections --subscriptions --publish-rate --help --version"
+            opts="-h -V --secret-file --key-file --algorithm --kid --sub --count --expires --jti --issuer --audience --subscribe --publish --history --all --connections --subscriptions --publish-rate --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2942,10 +3090,6 @@ _crore() {
                     return 0
                     ;;
                 --history)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --presence)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3057,7 +3201,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__token__subcmd__key)
-            opts="-h -V --algorithm --out --name --help --version"
+            opts="-o -h -V --algorithm --out --name --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3068,6 +3212,10 @@ _crore() {
                     return 0
                     ;;
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3083,7 +3231,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__token__subcmd__revoke)
-            opts="-h -V --jti --sub --issued-before --take-back --list --ends --url --operators --api-key-file --help --version"
+            opts="-h -V --jti --sub --issuer --key --issued-before --take-back --list --ends --url --operators --api-key-file --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3094,6 +3242,14 @@ _crore() {
                     return 0
                     ;;
                 --sub)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --issuer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

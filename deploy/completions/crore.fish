@@ -27,7 +27,7 @@ end
 complete -c crore -n "__fish_crore_needs_command" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_needs_command" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_needs_command" -f -a "serve" -d 'Run a node'
-complete -c crore -n "__fish_crore_needs_command" -f -a "demo" -d 'Start a node, connect thousands of subscribers, and show what happens. It takes no configuration, and has no TLS'
+complete -c crore -n "__fish_crore_needs_command" -f -a "demo" -d 'Start a node, connect thousands of subscribers, and show rates and latencies; or break it (--break-it). No configuration, no TLS'
 complete -c crore -n "__fish_crore_needs_command" -f -a "pub" -d 'Publish a message, or one for each line of standard input'
 complete -c crore -n "__fish_crore_needs_command" -f -a "sub" -d 'Subscribe to topics or filters and print what comes'
 complete -c crore -n "__fish_crore_needs_command" -f -a "history" -d 'Print a topic\'s history'
@@ -35,21 +35,22 @@ complete -c crore -n "__fish_crore_needs_command" -f -a "top" -d 'Watch a runnin
 complete -c crore -n "__fish_crore_needs_command" -f -a "conn" -d 'List, show or end the connections of a running node'
 complete -c crore -n "__fish_crore_needs_command" -f -a "topic" -d 'List or show the topics of a running node'
 complete -c crore -n "__fish_crore_needs_command" -f -a "bench" -d 'Measure a node under load, and verify every stream'
-complete -c crore -n "__fish_crore_needs_command" -f -a "doctor" -d 'Examine the machine: what limits how many connections, and what to do about it'
-complete -c crore -n "__fish_crore_needs_command" -f -a "plan" -d 'Predict what a load takes: memory, processors, bandwidth, and the first wall'
-complete -c crore -n "__fish_crore_needs_command" -f -a "log" -d 'Look into a durable log: is it whole, what is in it, how large is it'
-complete -c crore -n "__fish_crore_needs_command" -f -a "tls" -d 'Make a certificate to try TLS out'
+complete -c crore -n "__fish_crore_needs_command" -f -a "doctor" -d 'Examine the machine: how many connections it can hold, and how to raise that number'
+complete -c crore -n "__fish_crore_needs_command" -f -a "plan" -d 'Predict what a load needs: memory, processors and bandwidth, and which of them runs out first'
+complete -c crore -n "__fish_crore_needs_command" -f -a "log" -d 'Check, print, measure or repair a log on disk'
+complete -c crore -n "__fish_crore_needs_command" -f -a "login" -d 'Print a link that logs a browser in at the operators\' page. It works once, for an hour'
+complete -c crore -n "__fish_crore_needs_command" -f -a "tls" -d 'Make a self-signed certificate to try out TLS'
 complete -c crore -n "__fish_crore_needs_command" -f -a "token" -d 'Make and check keys and tokens, and revoke tokens'
-complete -c crore -n "__fish_crore_needs_command" -f -a "drain" -d 'Lead a node\'s clients away, and end it'
+complete -c crore -n "__fish_crore_needs_command" -f -a "drain" -d 'Drain a node: send its clients away, then end it'
 complete -c crore -n "__fish_crore_needs_command" -f -a "health" -d 'Ask a node whether it is ready'
 complete -c crore -n "__fish_crore_needs_command" -f -a "config" -d 'Show, check or explain the configuration'
-complete -c crore -n "__fish_crore_needs_command" -f -a "upgrade" -d 'Replace a running node by its program as it is on disk now; clients stay connected and miss nothing'
+complete -c crore -n "__fish_crore_needs_command" -f -a "upgrade" -d 'Upgrade a running node in place to the program now on disk. Clients stay connected and miss nothing'
 complete -c crore -n "__fish_crore_needs_command" -f -a "metrics" -d 'Describe every metric of a node, as Markdown'
 complete -c crore -n "__fish_crore_needs_command" -f -a "version" -d 'Print the version, the commit and the compiler'
 complete -c crore -n "__fish_crore_needs_command" -f -a "completion" -d 'Print a completion script for a shell'
 complete -c crore -n "__fish_crore_needs_command" -f -a "man" -d 'Print the manual page'
 complete -c crore -n "__fish_crore_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c crore -n "__fish_crore_using_subcommand serve" -l config -d 'Configuration file; without one the defaults hold' -r -F
+complete -c crore -n "__fish_crore_using_subcommand serve" -l config -d 'Configuration file. Without one, the defaults hold' -r -F
 complete -c crore -n "__fish_crore_using_subcommand serve" -l listen -d 'Address for clients (listen.clients); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand serve" -l admin-listen -d 'Address for operators: health, metrics, live page (listen.operators); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand serve" -l tls-listen -d 'Address for clients with TLS; may be repeated (tls.listen)' -r
@@ -59,7 +60,7 @@ complete -c crore -n "__fish_crore_using_subcommand serve" -l io-threads -d 'I/O
 complete -c crore -n "__fish_crore_using_subcommand serve" -l data-dir -d 'Directory of logs on disk (node.data_dir)' -r
 complete -c crore -n "__fish_crore_using_subcommand serve" -l log-format -d '`text` or `json` (logging.format)' -r
 complete -c crore -n "__fish_crore_using_subcommand serve" -l set -d 'Any option of the configuration; may be repeated' -r
-complete -c crore -n "__fish_crore_using_subcommand serve" -l open -d 'Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open)'
+complete -c crore -n "__fish_crore_using_subcommand serve" -l open -d 'Serve every client that can reach the node, even with authentication off (listen.open)'
 complete -c crore -n "__fish_crore_using_subcommand serve" -l end-with-stdin -d 'Ends like SIGTERM when standard input ends: with whoever started it, in whatever way that one ends'
 complete -c crore -n "__fish_crore_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand serve" -s V -l version -d 'Print version'
@@ -67,56 +68,58 @@ complete -c crore -n "__fish_crore_using_subcommand demo" -l clients -d 'Subscri
 complete -c crore -n "__fish_crore_using_subcommand demo" -l rate -d 'Messages per second to all of them together' -r
 complete -c crore -n "__fish_crore_using_subcommand demo" -l size -d 'Bytes of each message' -r
 complete -c crore -n "__fish_crore_using_subcommand demo" -l connect-rate -d 'Connects per second' -r
-complete -c crore -n "__fish_crore_using_subcommand demo" -l duration -d 'End after so long, such as `90s` or `5m`, or plain seconds; without it, with Ctrl-C' -r
+complete -c crore -n "__fish_crore_using_subcommand demo" -l duration -d 'End after so long, such as `90s` or `5m`, or plain seconds. Without it the demo runs until Ctrl-C. With `--break-it` the demo takes no longer than this; without it, 30 seconds' -r
+complete -c crore -n "__fish_crore_using_subcommand demo" -l break-it -d 'Break the node while messages flow, and count: an upgrade in place, a `kill -9` and a drain. The log is on disk, in a temporary directory. The exit code is 1 if a message was lost'
+complete -c crore -n "__fish_crore_using_subcommand demo" -l memory-log -d 'With `--break-it`: keep the log in memory. The `kill -9` then loses the log, and every subscriber is told of a gap'
 complete -c crore -n "__fish_crore_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand demo" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand pub" -l content-type -d 'Media type of the messages' -r
 complete -c crore -n "__fish_crore_using_subcommand pub" -l tag -d 'A tag; may be repeated' -r
-complete -c crore -n "__fish_crore_using_subcommand pub" -l idempotency-key -d 'Append it once only, known by this key of the topic: a repeat is answered with the first position. Of several lines each but the first has its place behind the key. The server forgets a key after a while (5 minutes by default)' -r
-complete -c crore -n "__fish_crore_using_subcommand pub" -l producer -d 'Append it once only, known by this producer\'s sequence; the newest connection with this id fences older ones' -r
-complete -c crore -n "__fish_crore_using_subcommand pub" -l sequence -d 'Sequence of the message, or of the first line; each further line has the next one. Without it, microseconds since 1970, so that it is higher the next time' -r
+complete -c crore -n "__fish_crore_using_subcommand pub" -l idempotency-key -d 'Append the message only once: a repeat with this key is answered with the first position. With several lines, each line after the first has its number added to the key. The server forgets a key after a while (5 minutes by default)' -r
+complete -c crore -n "__fish_crore_using_subcommand pub" -l producer -d 'Append the message only once, by this producer and its sequence. The newest connection with this id fences older ones' -r
+complete -c crore -n "__fish_crore_using_subcommand pub" -l sequence -d 'Sequence of the message, or of the first line; each further line has the next number. The default is the time in microseconds since 1970, so that it is higher the next time' -r
 complete -c crore -n "__fish_crore_using_subcommand pub" -l expected-epoch -d 'Append only if this is the epoch of the topic\'s log' -r
-complete -c crore -n "__fish_crore_using_subcommand pub" -l timeout -d 'Give up when no acknowledgement came for so many seconds' -r
+complete -c crore -n "__fish_crore_using_subcommand pub" -l timeout -d 'Give up after so many seconds without an acknowledgement' -r
 complete -c crore -n "__fish_crore_using_subcommand pub" -l url -d 'The node: ws://host:port, or wss:// with TLS (http:// and https:// mean the same); several, separated by commas, are tried in turn' -r
-complete -c crore -n "__fish_crore_using_subcommand pub" -l ca -d 'Where the URL has TLS: believe the certificates of this PEM file instead of the system\'s' -r -F
-complete -c crore -n "__fish_crore_using_subcommand pub" -l token -d 'A token that says who we are. Other users of the machine can read a command line: better in the environment, or in a file' -r
-complete -c crore -n "__fish_crore_using_subcommand pub" -l token-file -d 'A file with the token; read again when it expires. Goes before --token' -r -F
-complete -c crore -n "__fish_crore_using_subcommand pub" -l retain -d 'Keep it as the topic\'s retained message; an empty text removes the retained one'
-complete -c crore -n "__fish_crore_using_subcommand pub" -s q -l quiet -d 'Say nothing about what went well'
-complete -c crore -n "__fish_crore_using_subcommand pub" -l json -d 'One JSON object for each acknowledgement'
-complete -c crore -n "__fish_crore_using_subcommand pub" -l insecure -d 'Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom'
-complete -c crore -n "__fish_crore_using_subcommand pub" -l compress -d 'Offer compressed messages; the node takes that where websocket.compression is on'
+complete -c crore -n "__fish_crore_using_subcommand pub" -l ca -d 'With TLS: trust the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand pub" -l token -d 'The token to show. Other users of the machine can read a command line: use the environment or --token-file instead' -r
+complete -c crore -n "__fish_crore_using_subcommand pub" -l token-file -d 'A file with the token. It is read again when the token expires. It takes precedence over --token' -r -F
+complete -c crore -n "__fish_crore_using_subcommand pub" -l retain -d 'Make it the topic\'s retained message. An empty text removes the retained message'
+complete -c crore -n "__fish_crore_using_subcommand pub" -s q -l quiet -d 'Print errors only'
+complete -c crore -n "__fish_crore_using_subcommand pub" -l json -d 'Print one JSON object for each acknowledgement'
+complete -c crore -n "__fish_crore_using_subcommand pub" -l insecure -d 'With TLS: accept any certificate. The connection is encrypted, but the server may be anyone'
+complete -c crore -n "__fish_crore_using_subcommand pub" -l compress -d 'Offer compression. The node accepts it if websocket.compression is on'
 complete -c crore -n "__fish_crore_using_subcommand pub" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand pub" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand sub" -l since -d 'Replay what came after this position, then go on live; for plain topics' -r
 complete -c crore -n "__fish_crore_using_subcommand sub" -l last -d 'Replay the newest N messages, then go on live; for plain topics' -r
 complete -c crore -n "__fish_crore_using_subcommand sub" -l count -d 'End after so many messages' -r
 complete -c crore -n "__fish_crore_using_subcommand sub" -l url -d 'The node: ws://host:port, or wss:// with TLS (http:// and https:// mean the same); several, separated by commas, are tried in turn' -r
-complete -c crore -n "__fish_crore_using_subcommand sub" -l ca -d 'Where the URL has TLS: believe the certificates of this PEM file instead of the system\'s' -r -F
-complete -c crore -n "__fish_crore_using_subcommand sub" -l token -d 'A token that says who we are. Other users of the machine can read a command line: better in the environment, or in a file' -r
-complete -c crore -n "__fish_crore_using_subcommand sub" -l token-file -d 'A file with the token; read again when it expires. Goes before --token' -r -F
+complete -c crore -n "__fish_crore_using_subcommand sub" -l ca -d 'With TLS: trust the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand sub" -l token -d 'The token to show. Other users of the machine can read a command line: use the environment or --token-file instead' -r
+complete -c crore -n "__fish_crore_using_subcommand sub" -l token-file -d 'A file with the token. It is read again when the token expires. It takes precedence over --token' -r -F
 complete -c crore -n "__fish_crore_using_subcommand sub" -l snapshot -d 'Begin with the retained message, else the newest one; for plain topics'
 complete -c crore -n "__fish_crore_using_subcommand sub" -l json -d 'One JSON object for each message and event, on standard output'
-complete -c crore -n "__fish_crore_using_subcommand sub" -l insecure -d 'Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom'
-complete -c crore -n "__fish_crore_using_subcommand sub" -l compress -d 'Offer compressed messages; the node takes that where websocket.compression is on'
+complete -c crore -n "__fish_crore_using_subcommand sub" -l insecure -d 'With TLS: accept any certificate. The connection is encrypted, but the server may be anyone'
+complete -c crore -n "__fish_crore_using_subcommand sub" -l compress -d 'Offer compression. The node accepts it if websocket.compression is on'
 complete -c crore -n "__fish_crore_using_subcommand sub" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand sub" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand history" -l limit -d 'At most so many messages' -r
+complete -c crore -n "__fish_crore_using_subcommand history" -l limit -d 'Print at most so many messages' -r
 complete -c crore -n "__fish_crore_using_subcommand history" -l since -d 'Only messages after this position; with --reverse, before it' -r
-complete -c crore -n "__fish_crore_using_subcommand history" -l timeout -d 'Give up when there is no answer for so many seconds' -r
+complete -c crore -n "__fish_crore_using_subcommand history" -l timeout -d 'Give up after so many seconds without an answer' -r
 complete -c crore -n "__fish_crore_using_subcommand history" -l url -d 'The node: ws://host:port, or wss:// with TLS (http:// and https:// mean the same); several, separated by commas, are tried in turn' -r
-complete -c crore -n "__fish_crore_using_subcommand history" -l ca -d 'Where the URL has TLS: believe the certificates of this PEM file instead of the system\'s' -r -F
-complete -c crore -n "__fish_crore_using_subcommand history" -l token -d 'A token that says who we are. Other users of the machine can read a command line: better in the environment, or in a file' -r
-complete -c crore -n "__fish_crore_using_subcommand history" -l token-file -d 'A file with the token; read again when it expires. Goes before --token' -r -F
+complete -c crore -n "__fish_crore_using_subcommand history" -l ca -d 'With TLS: trust the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand history" -l token -d 'The token to show. Other users of the machine can read a command line: use the environment or --token-file instead' -r
+complete -c crore -n "__fish_crore_using_subcommand history" -l token-file -d 'A file with the token. It is read again when the token expires. It takes precedence over --token' -r -F
 complete -c crore -n "__fish_crore_using_subcommand history" -l reverse -d 'Newest first'
-complete -c crore -n "__fish_crore_using_subcommand history" -l json -d 'One JSON object for each message, and for each gap'
-complete -c crore -n "__fish_crore_using_subcommand history" -l insecure -d 'Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom'
-complete -c crore -n "__fish_crore_using_subcommand history" -l compress -d 'Offer compressed messages; the node takes that where websocket.compression is on'
+complete -c crore -n "__fish_crore_using_subcommand history" -l json -d 'Print one JSON object for each message and each gap'
+complete -c crore -n "__fish_crore_using_subcommand history" -l insecure -d 'With TLS: accept any certificate. The connection is encrypted, but the server may be anyone'
+complete -c crore -n "__fish_crore_using_subcommand history" -l compress -d 'Offer compression. The node accepts it if websocket.compression is on'
 complete -c crore -n "__fish_crore_using_subcommand history" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand history" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand top" -l interval -d 'Seconds between two looks' -r
-complete -c crore -n "__fish_crore_using_subcommand top" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand top" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand top" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand top" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand top" -l once -d 'Print one screen and end; it measures for one interval'
 complete -c crore -n "__fish_crore_using_subcommand top" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand top" -s V -l version -d 'Print version'
@@ -130,20 +133,20 @@ complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcom
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l protocol -d 'Only those that speak this: native, events, echo or http' -r
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l sub -d 'Only those whose token\'s `sub` begins so' -r
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l limit -d 'At most so many' -r
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l lagging -d 'Only those that do not take what they are sent as fast as it comes'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l json -d 'One JSON object a line'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l limit -d 'At most so many subscriptions' -r
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -l json -d 'One JSON object'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -l return -d 'Tell the clients that they may come back'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from kick" -s V -l version -d 'Print version'
@@ -157,13 +160,13 @@ complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_s
 complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -f -a "show" -d 'Show one topic: where it lives, who is subscribed, what is kept of it'
 complete -c crore -n "__fish_crore_using_subcommand topic; and not __fish_seen_subcommand_from list show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l limit -d 'At most so many' -r
-complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -l json -d 'One JSON object a line'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -l json -d 'One JSON object'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand topic; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
@@ -216,6 +219,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l json -d 'One JSON object per interval, and a last one for the whole run'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l verify -d 'Audit every stream to the end: complete, with announced gaps or skips, or faulty'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l compress -d 'Offer compressed messages (permessage-deflate); the node takes that where websocket.compression is on'
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l late-hello -d 'Send HELLO and subscriptions after the WebSocket handshake, not with it: one round trip more'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l url -d 'Address of a node; several are used in turn' -r
@@ -320,13 +324,13 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "report" -d 'Show reports of `bench run` side by side'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "part" -d 'A load generator of `bench run`, which takes its orders from standard input'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l target-connections -d 'Judge against so many connections (1M, 250k); without it against what the memory has room for' -r
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l io-threads -d 'I/O threads that the node is to have; without it one for each processor' -r
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l admin -d 'Operators\' port of a running node: print its memory by component. Without it the default one is tried' -r
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l root -d 'Look at the machine whose /proc and /sys lie below this directory' -r -F
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l machine -d 'Judge a machine that was captured, instead of this one' -r -F
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l capture -d 'Write what was read of the machine to a file, for --machine' -r -F
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l apply -d 'Set the kernel parameters that are proposed, after showing them; needs root'
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l target-connections -d 'Judge the machine against this number of connections (1M, 250k). The default is 100k, or what its memory has room for if that is less' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l io-threads -d 'I/O threads of the node. The default is one for each processor' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l admin -d 'The operators\' port of a running node, whose memory is printed by component. The default port is tried by itself' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l root -d 'Examine the machine whose /proc and /sys are below this directory' -r -F
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l machine -d 'Judge a captured machine instead of this one' -r -F
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l capture -d 'Write everything that was read of the machine to a file, for --machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l apply -d 'Show the proposed kernel parameters, ask, and set them. Needs root'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l yes -d 'With --apply: do not ask'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l json -d 'One JSON object'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -s h -l help -d 'Print help'
@@ -353,12 +357,14 @@ complete -c crore -n "__fish_crore_using_subcommand plan" -l tls -d 'Over TLS'
 complete -c crore -n "__fish_crore_using_subcommand plan" -l json -d 'One JSON object'
 complete -c crore -n "__fish_crore_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c crore -n "__fish_crore_using_subcommand plan" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats help" -s h -l help -d 'Print help'
-complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats help" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats help" -f -a "verify" -d 'Read everything and check it; exit code 1 if anything is damaged. The node must not be running'
-complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats help" -f -a "dump" -d 'Print every message, in the order in which they became durable. The node must not be running'
-complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats help" -f -a "stats" -d 'Print counts: segments, bytes, messages, partitions, epochs'
-complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -f -a "verify" -d 'Read everything and check it; exit code 1 if anything is damaged. The node must not be running'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -f -a "dump" -d 'Print every message, in the order in which they became durable. The node must not be running'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -f -a "stats" -d 'Print counts: segments, bytes, messages, partitions, epochs'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -f -a "repair" -d 'Give up what cannot be read, make the indexes again, and say exactly what is lost; a new epoch begins if acknowledged messages are. The node must not be running. Make a copy of the directory first'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -f -a "new-epoch" -d 'Begin a new epoch: for a log that was put back from an older copy. Clients that had more than the copy has are told so. The node must not be running'
+complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from verify" -l json -d 'JSON: one object, or one for each thing found'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from verify" -s V -l version -d 'Print version'
@@ -369,10 +375,22 @@ complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcomm
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from stats" -l force -d 'Even while a node has the log open: what is seen of its end may be a moment old'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from stats" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from repair" -l json -d 'JSON: one object, or one for each thing found'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from repair" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from repair" -s V -l version -d 'Print version'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from new-epoch" -l json -d 'JSON: one object, or one for each thing found'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from new-epoch" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from new-epoch" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "verify" -d 'Read everything and check it; exit code 1 if anything is damaged. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "dump" -d 'Print every message, in the order in which they became durable. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "stats" -d 'Print counts: segments, bytes, messages, partitions, epochs'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "repair" -d 'Give up what cannot be read, make the indexes again, and say exactly what is lost; a new epoch begins if acknowledged messages are. The node must not be running. Make a copy of the directory first'
+complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "new-epoch" -d 'Begin a new epoch: for a log that was put back from an older copy. Clients that had more than the copy has are told so. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand log; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand login" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand login" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
+complete -c crore -n "__fish_crore_using_subcommand login" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand login" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand tls; and not __fish_seen_subcommand_from self-signed help" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand tls; and not __fish_seen_subcommand_from self-signed help" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand tls; and not __fish_seen_subcommand_from self-signed help" -f -a "self-signed" -d 'Make a certificate that signs itself, to try TLS out: cert.pem and key.pem'
@@ -405,7 +423,6 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l subscribe -d 'Filter that it may subscribe to; may be repeated. `{sub}` is the name of --sub, as a whole level' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l publish -d 'Filter that it may publish to; may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l history -d 'Filter whose history it may read; may be repeated' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l presence -d 'Filter whose subscribers it may see; may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l all -d 'Filter with which it may do all of these; may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l connections -d 'Connections that its subject may have at one node' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from gen" -l subscriptions -d 'Subscriptions of one connection' -r
@@ -415,7 +432,7 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l subscribe -d 'Say whether it may subscribe to this filter, publish to it or read its history; refused is exit code 1' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l publish -d 'As --subscribe' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l history -d 'As --subscribe' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l config -d 'Configuration file; without one the defaults hold' -r -F
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l config -d 'Configuration file. Without one, the defaults hold' -r -F
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l listen -d 'Address for clients (listen.clients); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l admin-listen -d 'Address for operators: health, metrics, live page (listen.operators); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l tls-listen -d 'Address for clients with TLS; may be repeated (tls.listen)' -r
@@ -425,21 +442,23 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l data-dir -d 'Directory of logs on disk (node.data_dir)' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l log-format -d '`text` or `json` (logging.format)' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l set -d 'Any option of the configuration; may be repeated' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l open -d 'Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open)'
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -l open -d 'Serve every client that can reach the node, even with authentication off (listen.open)'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -l algorithm -d 'HS256, HS384 or HS512 for a secret; RS256, RS384, RS512, ES256, ES384 or EdDSA for a pair of files. Without it, an API key' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -l out -d 'Directory for the files private.pem and public.pem; made if it is not there' -r -F
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s o -l out -d 'A file for the secret or the API key, which only its owner can read; without it they are printed. For a pair: a directory for the files private.pem and public.pem, made if it is not there; without it, this one' -r -F
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -l name -d 'Name of an API key, for the table that is printed with it' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l jti -d 'The one token with this `jti`' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l sub -d 'All tokens of this `sub` that were issued until now, or before --issued-before' -r
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l issuer -d 'Of --sub: the tokens of this `iss` alone' -r
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l key -d 'All that this key has signed, by its name (`kid`) or, of a key without one, its thumbprint (`crore token check` shows both)' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l issued-before -d 'Tokens that were issued before this moment (seconds since 1970, or `2026-01-31T12:00:00Z`); without --sub, of everybody' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l take-back -d 'Take back the revocation of this number' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l ends -d 'Until when it is kept; without it, until the last such token has expired' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l ends -d 'Until when it is kept; without it, until the last such token has expired, and of --key for ever' -r
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -l list -d 'List what was revoked'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from revoke" -s V -l version -d 'Print version'
@@ -448,14 +467,14 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "key" -d 'Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others)'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "revoke" -d 'Revoke tokens at a running node, at once'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c crore -n "__fish_crore_using_subcommand drain" -l window -d 'Over how long clients are told to return, such as `30s`; without it, node.drain_window of the node' -r
-complete -c crore -n "__fish_crore_using_subcommand drain" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand drain" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
-complete -c crore -n "__fish_crore_using_subcommand drain" -l no-wait -d 'Do not wait for the end'
+complete -c crore -n "__fish_crore_using_subcommand drain" -l window -d 'The time over which the clients\' returns are spread, such as `30s`; the default is the node\'s node.drain_window' -r
+complete -c crore -n "__fish_crore_using_subcommand drain" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand drain" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
+complete -c crore -n "__fish_crore_using_subcommand drain" -l no-wait -d 'Return at once; do not wait until the node has ended'
 complete -c crore -n "__fish_crore_using_subcommand drain" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand drain" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand health" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand health" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand health" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand health" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand health" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand health" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand config; and not __fish_seen_subcommand_from print check default doc explain help" -s h -l help -d 'Print help'
@@ -466,7 +485,7 @@ complete -c crore -n "__fish_crore_using_subcommand config; and not __fish_seen_
 complete -c crore -n "__fish_crore_using_subcommand config; and not __fish_seen_subcommand_from print check default doc explain help" -f -a "doc" -d 'Print the reference page, in Markdown; of one section or option its help'
 complete -c crore -n "__fish_crore_using_subcommand config; and not __fish_seen_subcommand_from print check default doc explain help" -f -a "explain" -d 'Print the rule that governs a topic or a filter, and where each of its values comes from'
 complete -c crore -n "__fish_crore_using_subcommand config; and not __fish_seen_subcommand_from print check default doc explain help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l config -d 'Configuration file; without one the defaults hold' -r -F
+complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l config -d 'Configuration file. Without one, the defaults hold' -r -F
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l listen -d 'Address for clients (listen.clients); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l admin-listen -d 'Address for operators: health, metrics, live page (listen.operators); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l tls-listen -d 'Address for clients with TLS; may be repeated (tls.listen)' -r
@@ -477,10 +496,10 @@ complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subc
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l log-format -d '`text` or `json` (logging.format)' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l set -d 'Any option of the configuration; may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l json -d 'As JSON, for programs'
-complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l open -d 'Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open)'
+complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -l open -d 'Serve every client that can reach the node, even with authentication off (listen.open)'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from print" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l config -d 'Configuration file; without one the defaults hold' -r -F
+complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l config -d 'Configuration file. Without one, the defaults hold' -r -F
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l listen -d 'Address for clients (listen.clients); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l admin-listen -d 'Address for operators: health, metrics, live page (listen.operators); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l tls-listen -d 'Address for clients with TLS; may be repeated (tls.listen)' -r
@@ -490,14 +509,14 @@ complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subc
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l data-dir -d 'Directory of logs on disk (node.data_dir)' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l log-format -d '`text` or `json` (logging.format)' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l set -d 'Any option of the configuration; may be repeated' -r
-complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l open -d 'Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open)'
+complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -l open -d 'Serve every client that can reach the node, even with authentication off (listen.open)'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from default" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from default" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from doc" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from doc" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l config -d 'Configuration file; without one the defaults hold' -r -F
+complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l config -d 'Configuration file. Without one, the defaults hold' -r -F
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l listen -d 'Address for clients (listen.clients); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l admin-listen -d 'Address for operators: health, metrics, live page (listen.operators); may be repeated' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l tls-listen -d 'Address for clients with TLS; may be repeated (tls.listen)' -r
@@ -507,7 +526,7 @@ complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subc
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l data-dir -d 'Directory of logs on disk (node.data_dir)' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l log-format -d '`text` or `json` (logging.format)' -r
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l set -d 'Any option of the configuration; may be repeated' -r
-complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l open -d 'Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open)'
+complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -l open -d 'Serve every client that can reach the node, even with authentication off (listen.open)'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from explain" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "print" -d 'Print what is in force, and where each value comes from'
@@ -516,8 +535,8 @@ complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subc
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "doc" -d 'Print the reference page, in Markdown; of one section or option its help'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "explain" -d 'Print the rule that governs a topic or a filter, and where each of its values comes from'
 complete -c crore -n "__fish_crore_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c crore -n "__fish_crore_using_subcommand upgrade" -l operators -l url -d 'The node\'s operators\' port' -r
-complete -c crore -n "__fish_crore_using_subcommand upgrade" -l api-key-file -d 'An API key with operate = true, in a file; needed where the port is not of this machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand upgrade" -l operators -l url -d 'The node\'s operators\' port, or unix:PATH of its operators\' socket. For a node on this machine the socket is found automatically' -r
+complete -c crore -n "__fish_crore_using_subcommand upgrade" -l api-key-file -d 'A file with an API key that has operate = true. It is needed if the operators\' socket cannot be used' -r -F
 complete -c crore -n "__fish_crore_using_subcommand upgrade" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand upgrade" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand metrics" -s h -l help -d 'Print help'
@@ -528,29 +547,30 @@ complete -c crore -n "__fish_crore_using_subcommand completion" -s h -l help -d 
 complete -c crore -n "__fish_crore_using_subcommand completion" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand man" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand man" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "serve" -d 'Run a node'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "demo" -d 'Start a node, connect thousands of subscribers, and show what happens. It takes no configuration, and has no TLS'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "pub" -d 'Publish a message, or one for each line of standard input'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "sub" -d 'Subscribe to topics or filters and print what comes'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "history" -d 'Print a topic\'s history'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "top" -d 'Watch a running node: connections, rates, memory'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "conn" -d 'List, show or end the connections of a running node'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "topic" -d 'List or show the topics of a running node'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "bench" -d 'Measure a node under load, and verify every stream'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "doctor" -d 'Examine the machine: what limits how many connections, and what to do about it'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "plan" -d 'Predict what a load takes: memory, processors, bandwidth, and the first wall'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "log" -d 'Look into a durable log: is it whole, what is in it, how large is it'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "tls" -d 'Make a certificate to try TLS out'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "token" -d 'Make and check keys and tokens, and revoke tokens'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "drain" -d 'Lead a node\'s clients away, and end it'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "health" -d 'Ask a node whether it is ready'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "config" -d 'Show, check or explain the configuration'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "upgrade" -d 'Replace a running node by its program as it is on disk now; clients stay connected and miss nothing'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "metrics" -d 'Describe every metric of a node, as Markdown'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "version" -d 'Print the version, the commit and the compiler'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "completion" -d 'Print a completion script for a shell'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "man" -d 'Print the manual page'
-complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log tls token drain health config upgrade metrics version completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "serve" -d 'Run a node'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "demo" -d 'Start a node, connect thousands of subscribers, and show rates and latencies; or break it (--break-it). No configuration, no TLS'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "pub" -d 'Publish a message, or one for each line of standard input'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "sub" -d 'Subscribe to topics or filters and print what comes'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "history" -d 'Print a topic\'s history'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "top" -d 'Watch a running node: connections, rates, memory'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "conn" -d 'List, show or end the connections of a running node'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "topic" -d 'List or show the topics of a running node'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "bench" -d 'Measure a node under load, and verify every stream'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "doctor" -d 'Examine the machine: how many connections it can hold, and how to raise that number'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "plan" -d 'Predict what a load needs: memory, processors and bandwidth, and which of them runs out first'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "log" -d 'Check, print, measure or repair a log on disk'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "login" -d 'Print a link that logs a browser in at the operators\' page. It works once, for an hour'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "tls" -d 'Make a self-signed certificate to try out TLS'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "token" -d 'Make and check keys and tokens, and revoke tokens'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "drain" -d 'Drain a node: send its clients away, then end it'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "health" -d 'Ask a node whether it is ready'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "config" -d 'Show, check or explain the configuration'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "upgrade" -d 'Upgrade a running node in place to the program now on disk. Clients stay connected and miss nothing'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "metrics" -d 'Describe every metric of a node, as Markdown'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "version" -d 'Print the version, the commit and the compiler'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "completion" -d 'Print a completion script for a shell'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "man" -d 'Print the manual page'
+complete -c crore -n "__fish_crore_using_subcommand help; and not __fish_seen_subcommand_from serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from conn" -f -a "list" -d 'List connections'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from conn" -f -a "show" -d 'Show one connection and what it is subscribed to'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from conn" -f -a "kick" -d 'End a connection'
@@ -565,6 +585,8 @@ complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcom
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "verify" -d 'Read everything and check it; exit code 1 if anything is damaged. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "dump" -d 'Print every message, in the order in which they became durable. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "stats" -d 'Print counts: segments, bytes, messages, partitions, epochs'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "repair" -d 'Give up what cannot be read, make the indexes again, and say exactly what is lost; a new epoch begins if acknowledged messages are. The node must not be running. Make a copy of the directory first'
+complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from log" -f -a "new-epoch" -d 'Begin a new epoch: for a log that was put back from an older copy. Clients that had more than the copy has are told so. The node must not be running'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from tls" -f -a "self-signed" -d 'Make a certificate that signs itself, to try TLS out: cert.pem and key.pem'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "gen" -d 'Make a token, or many, and print them'
 complete -c crore -n "__fish_crore_using_subcommand help; and __fish_seen_subcommand_from token" -f -a "check" -d 'Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1)'

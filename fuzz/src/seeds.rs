@@ -128,7 +128,7 @@ fn tokens() -> Vec<Vec<u8>> {
         (0, "eyJhbGciOiJub25lIn0.e30.AA"),
         (
             1,
-            r#"{"iss":"i","sub":"anna","aud":["a"],"exp":4e9,"nbf":1,"iat":1,"jti":"t","permissions":{"sub":["a/{sub}/#"],"pub":["b"],"history":["+"],"presence":[],"all":["c"]},"limits":{"connections":1,"subscriptions":2,"publish_rate":3}}"#,
+            r#"{"iss":"i","sub":"anna","aud":["a"],"exp":4e9,"nbf":1,"iat":1,"jti":"t","permissions":{"sub":["a/{sub}/#"],"pub":["b"],"history":["+"],"all":["c"]},"limits":{"connections":1,"subscriptions":2,"publish_rate":3}}"#,
         ),
         (
             2,
@@ -188,6 +188,10 @@ fn conversations() -> Vec<Vec<u8>> {
     const RETAIN: &str = "POST /publish HTTP/1.1\r\nHost: a\r\nContent-Length: 42\r\n\r\n\
         {\"topic\":\"a\",\"data\":\"hello\",\"retain\":true}";
     const EVENTS: &str = "GET /events?topic=a&topic=b%2F%23 HTTP/1.1\r\nHost: a\r\n\r\n";
+    const RETURNS: &str = "GET /events?topic=%23&topic=b%2F%23&topic=a&data=json HTTP/1.1\r\nHost: a\r\n\
+        Last-Event-ID: -,!,7:1/7:~1.2\r\n\r\n";
+    const REFUSED: &str = "GET /events?topic=%23&since=7:0&last=1&x HTTP/1.1\r\nHost: a\r\n\r\n\
+        GET /retained/a HTTP/1.1\r\nHost: a\r\n\r\n";
     const RAW: &str =
         "GET /topics/a?last=3 HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n";
     const POLL: &str = "GET /topics/a?wait=1s&since=7:0 HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -228,6 +232,11 @@ fn conversations() -> Vec<Vec<u8>> {
             (1, POST.as_bytes()),
         ]),
         conversation(&[(0, RAW.as_bytes()), (1, RETAIN.as_bytes()), (2, &native)]),
+        conversation(&[
+            (0, RETURNS.as_bytes()),
+            (1, RETAIN.as_bytes()),
+            (2, REFUSED.as_bytes()),
+        ]),
         conversation(&[
             (0, POLL.as_bytes()),
             (1, POST.as_bytes()),

@@ -4,7 +4,9 @@
 //! batch, and finds it again.
 
 use log::store::hostile::HostileDisk;
-use log::store::{Append, OnceWindow, ScanQuery, SegmentOnce, StartQuery, Store, StoreSettings};
+use log::store::{
+    Append, OnceWindow, ScanQuery, SegmentOnce, StartQuery, Store, StoreSettings, WITNESS_NAME,
+};
 use log::{PageLimits, RecordView};
 use stdx::hash::Seed;
 
@@ -30,22 +32,24 @@ pub fn store_segment(data: &[u8]) {
     drive(&disk);
 }
 
-/// An index, and a file of epochs, of arbitrary bytes beside a whole segment.
+/// An index, a file of epochs, and a note of the end, of arbitrary bytes beside a whole segment.
 pub fn store_index(data: &[u8]) {
     let disk = template();
     disk.put(INDEX, data);
     drive(&disk);
-    let disk = template();
-    disk.put("epochs", data);
-    drive(&disk);
+    for name in ["epochs", "end", WITNESS_NAME] {
+        let disk = template();
+        disk.put(name, data);
+        drive(&disk);
+    }
 }
 
 /// The files that a template is made of, as seeds.
 pub fn template_bytes(is_index: bool) -> Vec<Vec<u8>> {
     let disk = template();
     let names = match is_index {
-        true => [INDEX, "epochs"],
-        false => [SEGMENT, "0000000000000002.log"],
+        true => &[INDEX, "epochs", "end"][..],
+        false => &[SEGMENT, "0000000000000002.log"],
     };
     names
         .iter()
@@ -117,6 +121,9 @@ fn drive(disk: &HostileDisk) {
         let _ = store.dump(&mut |_| ());
         read(&mut store);
     }
+    let repaired = HostileDisk::new(2);
+    repaired.put_back(&disk.copy());
+    let _ = Store::repair(repaired, 8, 2_000);
     let Ok((mut store, _)) = Store::open(disk.clone(), settings(), 2_000) else {
         return;
     };

@@ -1,8 +1,9 @@
 //! Targets of the WebSocket codec.
 
 use wire::http::{HeadLimits, HeadScan, Request, Response};
-use wire::websocket::frame::{self, Frame, FrameHeader, header_len};
-use wire::websocket::handshake::{ClientHandshake, Upgrade};
+use wire::native::EARLY_FRAME_PREFIX;
+use wire::websocket::frame::{self, Frame, FrameHeader, Opcode, header_len};
+use wire::websocket::handshake::{ClientHandshake, Upgrade, early_message};
 use wire::websocket::{Close, ClosePayload, Deflater, Inflater, Role};
 use wire::{Step, websocket};
 
@@ -87,6 +88,7 @@ pub fn websocket_handshake(data: &[u8]) {
         match checked {
             Ok((upgrade, deflate)) => {
                 let subprotocol = upgrade.subprotocols().next();
+                check_early_messages(&upgrade);
                 upgrade.encode_response_with(&mut answer, subprotocol, deflate);
                 let bits = deflate.map_or(15, |deflate| deflate.server_window_bits);
                 assert!((8..=15).contains(&bits));
@@ -111,6 +113,27 @@ pub fn websocket_handshake(data: &[u8]) {
         let _ = handshake.check_response(&response);
         let _ = handshake.check_deflate(&response);
     }
+}
+
+/// What travels with a handshake is whole frames, and as many as are offered.
+fn check_early_messages(upgrade: &Upgrade<'_, '_>) {
+    let is_early = |name: &&str| name.starts_with(EARLY_FRAME_PREFIX);
+    let offered = upgrade.subprotocols().filter(is_early).count();
+    let Ok(mut frames) = upgrade.early_messages(EARLY_FRAME_PREFIX) else {
+        assert!(offered > 0, "refused without an offer");
+        return;
+    };
+    let mut rest = &mut frames[..];
+    for _ in 0..offered {
+        let Ok(Step::Done { value, consumed }) = Frame::decode(rest, Role::Server, 1 << 20) else {
+            panic!("an early message is no whole frame");
+        };
+        assert!(value.fin && value.opcode == Opcode::Binary);
+        let name = early_message(EARLY_FRAME_PREFIX, value.payload);
+        assert!(upgrade.subprotocols().any(|offer| offer == name));
+        rest = &mut rest[consumed..];
+    }
+    assert!(rest.is_empty());
 }
 
 fn encode_again(input: &[u8], role: Role) {

@@ -6,20 +6,9 @@
 "use strict";
 
 const assert = require("node:assert");
-const fs = require("node:fs");
-const os = require("node:os");
-const path = require("node:path");
-const { chromium } = require("playwright-core");
+const { browse } = require("./browser.cjs");
 
 const [url, link] = process.argv.slice(2);
-const TIMEOUT_MS = 30_000;
-const ARGUMENTS = [
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 
 async function visit(page) {
   const faults = [];
@@ -53,6 +42,25 @@ async function visit(page) {
   });
   assert.ok(isInView, "the page does not follow the newest message");
 
+  // The commands can be copied; a page from this machine has the clipboard.
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const copy = page.getByRole("button", { name: "Copy the command that publishes" });
+  await copy.click();
+  await copy.filter({ hasText: "Copied" }).waitFor();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -d 'line 40' 'http:/);
+
+  // On a phone the form that publishes is on the screen, with and without messages, and nothing is
+  // too wide.
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const _ of ["with messages", "without"]) {
+    await page.evaluate(() => window.scrollTo(0, 0));
+    const box = await page.locator("#publish button[type=submit]").boundingBox();
+    assert.ok(box.y + box.height <= 844, `Publish ends at ${box.y + box.height}`);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+    await page.click("#clear");
+  }
+  await page.setViewportSize({ width: 1280, height: 720 });
+
   // A topic that is not a topic is refused with a reason.
   await page.fill("#topic", "demo/#");
   await page.click("#publish button[type=submit]");
@@ -79,24 +87,5 @@ async function visitByLink(page) {
   await page.locator('#state[data-state="live"]').waitFor();
 }
 
-(async () => {
-  const profile = fs.mkdtempSync(path.join(os.tmpdir(), "crore-chromium-"));
-  const context = await chromium.launchPersistentContext(profile, {
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    chromiumSandbox: false,
-    headless: true,
-    args: ARGUMENTS,
-    // The page's policy knows the node's own address only.
-    bypassCSP: link !== undefined,
-  });
-  try {
-    context.setDefaultTimeout(TIMEOUT_MS);
-    await (link === undefined ? visit : visitByLink)(await context.newPage());
-  } finally {
-    await context.close();
-    fs.rmSync(profile, { recursive: true, force: true });
-  }
-})().catch((error) => {
-  console.error(error);
-  process.exit(1);
-});
+// The page's policy knows the node's own address only.
+browse(link === undefined ? visit : visitByLink, { bypassCSP: link !== undefined });

@@ -12,6 +12,7 @@ pub mod bench;
 pub mod curl;
 pub mod event_stream;
 pub mod hanging_disk;
+pub mod hoarders;
 pub mod key_set;
 pub mod memory_group;
 pub mod metrics;

@@ -1,4 +1,4 @@
-//! `/metrics` of a server, read over one connection that stays open: it goes on when there are no descriptors for another.
+//! `/metrics` of a server, read over one connection while the server keeps it: that goes on when there are no descriptors for another.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +6,9 @@ use crate::PATIENCE;
 use crate::network::Host;
 use crate::raw::Raw;
 use crate::server::Server;
+
+/// Longer than this the connection is not silent. The server ends it after 10 s.
+const SILENT_FOR_MAX: Duration = Duration::from_secs(5);
 
 /// A reader of metrics.
 #[derive(Debug)]
@@ -15,8 +18,12 @@ pub struct Metrics<'a> {
 
 #[derive(Debug)]
 enum From<'a> {
-    /// One connection for all.
-    Here(Raw),
+    /// A connection for all, until the server ends it for its silence.
+    Here {
+        operators: String,
+        raw: Raw,
+        asked: Instant,
+    },
     /// A request each time, from another host.
     There(&'a Host, String),
 }
@@ -29,7 +36,11 @@ impl Metrics<'_> {
     /// Connects to the operators' `address:port`.
     pub fn of(operators: &str) -> Metrics<'static> {
         Metrics {
-            from: From::Here(Raw::connect(operators)),
+            from: From::Here {
+                operators: operators.to_owned(),
+                raw: Raw::connect(operators),
+                asked: Instant::now(),
+            },
         }
     }
 
@@ -43,7 +54,17 @@ impl Metrics<'_> {
     /// What the metrics are now.
     pub fn scrape(&mut self) -> Scrape {
         let raw = match &mut self.from {
-            From::Here(raw) => raw,
+            From::Here {
+                operators,
+                raw,
+                asked,
+            } => {
+                if asked.elapsed() > SILENT_FOR_MAX {
+                    *raw = Raw::connect(operators);
+                }
+                *asked = Instant::now();
+                raw
+            }
             From::There(host, url) => return Scrape(host.curl(&[url]).expect(200).body),
         };
         raw.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -229,6 +229,11 @@ impl Native {
         self.raw.send_frame(BINARY, &frame);
     }
 
+    /// Sends bytes as they are, such as a part of a frame.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.raw.send(bytes);
+    }
+
     /// Asks for the oldest page of a topic.
     pub fn history(&mut self, request: u64, topic: &str) {
         let mut frame = vec![0x05, 0x00];

@@ -1,8 +1,8 @@
 //! Somebody who is served while others misbehave: a publisher and a subscriber on connections of their own, and how long each
 //! message took.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,14 +36,17 @@ impl Served {
         };
         let mut events = connect();
         let accept = "Accept: text/event-stream\r\n";
-        let request = format!("GET /topics/served HTTP/1.1\r\nHost: x\r\n{fields}{accept}\r\n");
+        let request =
+            format!("GET /topics/served HTTP/1.1\r\nHost: localhost\r\n{fields}{accept}\r\n");
         events.send(request.as_bytes());
         events.read_until(b"crore.start");
         events.read_until(b"\n\n");
         let mut publisher = connect();
         let stops = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stops);
-        let head = format!("POST /topics/served HTTP/1.1\r\nHost: x\r\n{fields}Content-Length: ");
+        let head =
+            format!("POST /topics/served HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: ");
+        let (first, is_first_there) = mpsc::channel();
         let reader = thread::spawn(move || {
             let mut of_messages: Vec<(Instant, Duration)> = Vec::new();
             while !stop.load(Ordering::Acquire) || of_messages.is_empty() {
@@ -59,10 +62,13 @@ impl Served {
                 of_messages.push((end, end - begin));
                 let (status, body) = publisher.read_answer();
                 assert_eq!(status, 200, "{body}");
+                let _ = first.send(());
                 thread::sleep(PACE);
             }
             Latencies { of_messages }
         });
+        // From here on the node counts both connections.
+        is_first_there.recv().expect("the first message comes");
         Served { stops, reader }
     }
 

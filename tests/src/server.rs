@@ -15,6 +15,9 @@ use crate::tools;
 /// that each waits for the receiver's delayed acknowledgement, 40 to 200 ms. No real network does that.
 pub const WIDE_SEND_BUFFER: &str = "[listen]\nsocket_send_bytes = \"512KiB\"\n";
 
+/// The variable of `operators.api_key`.
+const ACCESS: &str = "CRORE_OPERATORS_API_KEY";
+
 /// A running `crore serve`. Dropping it kills it.
 #[derive(Debug)]
 pub struct Server {
@@ -108,6 +111,13 @@ impl Place {
         self.folder.path.join(name)
     }
 
+    /// The operators' socket of a server that was started here, as commands take it.
+    pub fn operators_socket(&self, server: &Server) -> String {
+        let (_, port) = server.operators.rsplit_once(':').expect("a port");
+        let path = self.path("run").join(format!("operators-{port}.sock"));
+        format!("unix:{}", path.display())
+    }
+
     /// Sets the text of the configuration file.
     pub fn configure(&self, text: &str) {
         fs::write(self.path("crore.toml"), text).expect("the folder is ours");
@@ -132,13 +142,36 @@ impl Place {
         self.launch_as(command)
     }
 
+    /// Launches a server whose successor in an upgrade dies at this place (`crates/node/src/upgrade/fail.rs`).
+    pub fn launch_with_failing_upgrade(&self, place_of_death: u32) -> Process {
+        let mut command = tools::switched_crore();
+        command.env("CRORE_UPGRADE_FAIL_AT", place_of_death.to_string());
+        self.launch_as(command)
+    }
+
     fn launch_as(&self, mut command: Command) -> Process {
+        // Tests are alone here, and ask without a key.
+        command.env(ACCESS, "beyond_loopback");
+        self.launch_command(&mut command)
+    }
+
+    fn launch_command(&self, command: &mut Command) -> Process {
+        // What a killed server leaves goes with the folder.
+        command.env("RUNTIME_DIRECTORY", self.path("run"));
         command
             .arg("serve")
             .arg("--config")
             .arg(self.path("crore.toml"));
         command.args(["--listen", &self.listen, "--admin-listen", "127.0.0.1:0"]);
-        Process::start(&mut command)
+        Process::start(command)
+    }
+
+    /// Starts a server whose operators' port is as its configuration has it, or by default.
+    pub fn start_by_default(&mut self) -> Server {
+        let mut command = tools::crore();
+        command.env_remove(ACCESS);
+        let process = self.launch_command(&mut command);
+        self.started(process)
     }
 
     /// Starts a server.

@@ -42,16 +42,19 @@ impl Issuer {
     pub fn new(place: &Place, algorithm: &'static str, kid: &str) -> Issuer {
         let folder = place.path(&format!("issuer-{algorithm}-{kid}"));
         fs::create_dir_all(&folder).expect("the folder is ours");
-        let out = folder.to_str().expect("a path of ours");
-        let printed = crore_says(&["token", "key", "--algorithm", algorithm, "--out", out]);
-        let (file, public) = match algorithm.starts_with("HS") {
+        let (out, file, public) = match algorithm.starts_with("HS") {
             true => {
                 let file = folder.join("secret");
-                fs::write(&file, printed).expect("the folder is ours");
-                (file.clone(), file)
+                (file.clone(), file.clone(), file)
             }
-            false => (folder.join("private.pem"), folder.join("public.pem")),
+            false => (
+                folder.clone(),
+                folder.join("private.pem"),
+                folder.join("public.pem"),
+            ),
         };
+        let out = out.to_str().expect("a path of ours");
+        crore_says(&["token", "key", "--algorithm", algorithm, "--out", out]);
         Issuer {
             algorithm,
             kid: kid.to_owned(),

@@ -14,6 +14,18 @@ pub fn crore() -> Command {
     command
 }
 
+/// The server's binary with switches for tests, which a release does not have: `CRORE_SWITCHED_BINARY`, or the workspace's build with
+/// debug assertions.
+pub fn switched_crore() -> Command {
+    let variable = "CRORE_SWITCHED_BINARY";
+    let built = || target().join("debug/crore");
+    let binary = env::var_os(variable).map_or_else(built, PathBuf::from);
+    let remedy = "cargo build --profile test -p crore";
+    let mut command = Command::new(existing(binary, remedy));
+    command.env_remove(variable);
+    command
+}
+
 /// Runs a script of `tests/clients` with Node; it may `require` the installed packages.
 pub fn node(script: &str, arguments: &[&str]) -> Command {
     let packages = existing(foreign("npm/node_modules"), SETUP);
@@ -42,6 +54,16 @@ pub fn prometheus() -> Command {
     Command::new(existing(foreign("promtool/usr/bin/prometheus"), SETUP))
 }
 
+/// nginx, a proxy.
+pub fn nginx() -> Command {
+    Command::new(existing(foreign("proxies/usr/sbin/nginx"), SETUP))
+}
+
+/// Caddy, another one.
+pub fn caddy() -> Command {
+    Command::new(existing(foreign("proxies/usr/bin/caddy"), SETUP))
+}
+
 /// schemathesis, which makes requests from an OpenAPI document.
 pub fn schemathesis() -> Command {
     Command::new(existing(foreign("schemathesis/bin/schemathesis"), SETUP))
@@ -56,6 +78,11 @@ pub fn wstest() -> Command {
         .arg(start)
         .arg(foreign("autobahn/site"));
     command
+}
+
+/// A folder for what programs keep between runs.
+pub fn cache(name: &str) -> PathBuf {
+    foreign(name)
 }
 
 /// A folder for reports, kept between runs.

@@ -14,7 +14,7 @@ use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 
 const READINESS: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-const HISTORY: &str = "GET /topics/none HTTP/1.1\r\nHost: x\r\n";
+const HISTORY: &str = "GET /topics/none HTTP/1.1\r\nHost: localhost\r\n";
 
 /// Asks for a history, with these further fields.
 fn ask(raw: &mut Raw, fields: &str) -> u16 {
@@ -134,7 +134,7 @@ fn what_one_connection_may_do() {
     );
     let mut raw = Raw::connect(&server.clients);
     let rate = Rate::of(3);
-    let request = "POST /topics/a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx";
+    let request = "POST /topics/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx";
     raw.send(request.repeat(8).as_bytes());
     let statuses: Vec<u16> = (0..8).map(|_| answer(&mut raw).0).collect();
     assert_eq!(statuses[..3], [200; 3], "{statuses:?}");
@@ -189,7 +189,7 @@ fn clients_behind_a_proxy_that_passes_bytes_on() {
     // Neither a word nor a header: closed without an answer.
     for nothing in [
         &b""[..],
-        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"PROXY TCP4 x",
     ] {
         assert_eq!(turned_away(&server.clients, nothing), "");
@@ -274,7 +274,8 @@ const USED: &str = "crore_memory_used_bytes";
 
 /// Publishes a message of so many bytes and says how it was answered.
 fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
-    let head = format!("POST /topics/fill HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
+    let head =
+        format!("POST /topics/fill HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
     raw.send(head.as_bytes());
     raw.send(&vec![b'x'; bytes]);
     answer(raw)
@@ -329,7 +330,7 @@ fn the_memory_ceiling() {
     let mut reader = Raw::connect(&server.clients);
     let mut write = |text: &str| {
         let post = format!(
-            "POST /topics/news HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{text}",
+            "POST /topics/news HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{text}",
             text.len()
         );
         reader.send(post.as_bytes());

@@ -37,6 +37,21 @@ fn every_view_in_a_browser() {
     page.end_within(WALK).assert_success();
 }
 
+/// What people type by hand leads somewhere: `/admin/` to the page, and `/` of the clients' port to
+/// a text about it.
+#[test]
+fn addresses_typed_by_hand() {
+    let server = Server::start();
+    let moved = curl(&[&server.operators_url("/admin/")]).expect(308);
+    assert_eq!(moved.header("location"), Some("/admin"));
+    let text = curl(&[&server.url("/")]).expect(200);
+    assert_eq!(
+        text.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    assert!(text.body.contains("/openapi.json"), "{}", text.body);
+}
+
 fn run(server: &Server, words: &[&str]) -> Ended {
     let mut command = crore();
     command
@@ -191,6 +206,7 @@ fn elsewhere_a_key_is_asked_for() {
         "rules",
         "limits",
         "statistics",
+        "statistics/history",
     ] {
         assert_eq!(node.status(&format!("/api/v1/{path}"), &[]), 401, "{path}");
     }

@@ -42,16 +42,16 @@ fn requests_that_are_no_http() {
     check("GET\r\n\r\n", &["400"]);
     check("GET / HTTP/1.1\r\nno colon\r\n\r\n", &["400"]);
     check("GET /topics/a HTTP/1.1\r\n\r\n", &["400"]);
-    check("GET / HTTP/2.0\r\nHost: x\r\n\r\n", &["400", "505"]);
+    check("GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", &["400", "505"]);
     check(
-        &format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\n\r\n"),
+        &format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {long}\r\n\r\n"),
         &["431"],
     );
     check(
-        &format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        &format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         &["414", "431"],
     );
-    let post = "POST /topics/a HTTP/1.1\r\nHost: x\r\n";
+    let post = "POST /topics/a HTTP/1.1\r\nHost: localhost\r\n";
     check(&format!("{post}Content-Length: ten\r\n\r\n"), &["400"]);
     check(
         &format!("{post}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
@@ -188,7 +188,7 @@ fn handshakes_that_do_not_end() {
     let server = Server::with_configuration("[http]\nhandshake_timeout = \"1s\"\n");
     let mut silent = Raw::connect(&server.clients);
     let mut slow = Raw::connect(&server.clients);
-    slow.send(b"GET /echo HTTP/1.1\r\nHost: x\r\n");
+    slow.send(b"GET /echo HTTP/1.1\r\nHost: localhost\r\n");
     let mut slower = Raw::connect(&server.clients);
     // A byte now and then does not extend the time: it counts from the connection's start.
     for byte in b"GET /echo HTTP/1.1\r\n" {
@@ -209,7 +209,7 @@ fn a_full_node_refuses_and_keeps_who_is_there() {
         .map(|_| Raw::web_socket(&server.clients, "/echo", ""))
         .collect();
     let mut refused = Raw::connect(&server.clients);
-    refused.send(b"GET /topics/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    refused.send(b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let answer = refused.read_to_close();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(
@@ -225,7 +225,7 @@ fn a_full_node_refuses_and_keeps_who_is_there() {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         let mut next = Raw::connect(&server.clients);
-        next.send(b"GET /topics/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        next.send(b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         if next.read_to_close().starts_with("HTTP/1.1 200 ") {
             return;
         }
@@ -254,7 +254,9 @@ fn a_full_node_refuses_new_topics_only() {
 fn a_reader_that_stands_still_harms_nobody() {
     let server = Server::with_configuration(WIDE_SEND_BUFFER);
     let mut idle = Raw::connect(&server.clients);
-    idle.send(b"GET /events?topic=flood HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n");
+    idle.send(
+        b"GET /events?topic=flood HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+    );
     idle.read_until(b"\r\n\r\n");
     let mut live = EventStream::open(&server.url("/topics/flood"), 1, None);
     let payload = "x".repeat(80_000);

@@ -1,10 +1,13 @@
 //! The command line: how the server starts and ends, `pub`, `sub` and `history` against it, and exit codes.
 
+use std::ffi::OsStr;
+
 use end_to_end::curl::publish;
 use end_to_end::process::{Ended, Process};
 use end_to_end::proxy::Proxy;
-use end_to_end::server::Server;
-use end_to_end::tools::crore;
+use end_to_end::server::{Place, Server};
+use end_to_end::tokens::{Issuer, configuration};
+use end_to_end::tools::{crore, switched_crore};
 
 #[test]
 fn signals_end_it_by_its_drain() {
@@ -20,6 +23,122 @@ fn signals_end_it_by_its_drain() {
             std::net::TcpStream::connect(clients).is_err(),
             "{signal}: still listening"
         );
+    }
+}
+
+/// What tests switch on in a node is compiled with debug assertions only.
+#[test]
+fn a_release_has_no_switches_for_tests() {
+    let has_switch = |program: &OsStr| {
+        let bytes = std::fs::read(program).expect("the binary");
+        let name = b"CRORE_UPGRADE_FAIL_AT";
+        bytes.windows(name.len()).any(|window| window == name)
+    };
+    assert!(
+        has_switch(switched_crore().get_program()),
+        "the test looks for the wrong name"
+    );
+    assert!(!has_switch(crore().get_program()));
+    let mut command = crore();
+    command
+        .args(["config", "check"])
+        .env("CRORE_UPGRADE_FAIL_AT", "1");
+    let ended = Process::start(&mut command).end();
+    let said = ended.lines.join("\n");
+    assert!(
+        said.contains("CRORE_UPGRADE_FAIL_AT: unknown variable"),
+        "{said}"
+    );
+}
+
+/// Who shows no token hears how to give one, and who may not do something, what.
+#[test]
+fn refusals_say_what_and_how() {
+    let mut place = Place::new("127.0.0.1:0");
+    let issuer = Issuer::new(&place, "HS256", "");
+    place.configure(&configuration("", &[&issuer]));
+    let server = place.start();
+    let url = format!("ws://{}", server.clients);
+    let token = place.path("token");
+    std::fs::write(&token, issuer.token("--sub anna --subscribe news"))
+        .expect("the folder is ours");
+    let token = token.to_str().expect("a path of ours");
+    for (arguments, expected) in [
+        (
+            &["sub", "news", "--url", &url][..],
+            "a valid token is required (unauthorized): use --token-file FILE or CRORE_TOKEN",
+        ),
+        (
+            &["sub", "a/#", "--url", &url, "--token-file", token],
+            "a/#: not permitted to subscribe to a/# (forbidden)",
+        ),
+        (
+            &["pub", "a", "x", "--url", &url, "--token-file", token],
+            "not permitted to publish to a (forbidden)",
+        ),
+        (
+            &["history", "a", "--url", &url],
+            "a valid token is required (unauthorized): use --token-file FILE or CRORE_TOKEN",
+        ),
+        (
+            &["history", "a", "--url", &url, "--token-file", token],
+            "not permitted to read the history of a (forbidden)",
+        ),
+    ] {
+        let ended = run(arguments);
+        let said = ended.lines.join("\n");
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("code") && !said.contains("3502"), "{said}");
+    }
+}
+
+/// Commands that do one thing do not wait for a node that is not there: nothing was sent, and they say what to do.
+#[test]
+fn without_a_node_commands_fail_at_once() {
+    // A port that nobody listens at: it stays ours, and a connect is refused.
+    let port = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::STREAM,
+        None,
+    )
+    .expect("a socket");
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    rustix::net::bind(&port, &any).expect("a port");
+    let address = rustix::net::getsockname(&port).expect("an address");
+    let address = std::net::SocketAddr::try_from(address).expect("an address of IP");
+    let url = format!("ws://{address}");
+    let two = format!("{url},{url}");
+    let line =
+        format!("no node answers at {url}: connection refused; start one with `crore serve`");
+    let lines = format!("no node answers at {url} or {url}: connection refused");
+    for (arguments, expected, attempts) in [
+        (&["pub", "a", "x", "--url", &url][..], &line, 0),
+        (&["history", "a", "--url", &url], &line, 0),
+        (&["pub", "a", "x", "--url", &two], &lines, 1),
+    ] {
+        let ended = run(arguments);
+        let said = ended.lines.join("\n");
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(said.contains("--url or CRORE_URL"), "{said}");
+        assert!(!said.contains("acknowledge"), "{said}");
+        assert_eq!(said.matches("next attempt").count(), attempts, "{said}");
+    }
+}
+
+#[test]
+fn an_address_that_is_none_has_a_proposal() {
+    for (listen, expected) in [
+        (":8800", "write \"127.0.0.1:8800\", or \"0.0.0.0:8800\""),
+        ("8800", "write \"127.0.0.1:8800\""),
+        ("localhost:8800", "write \"127.0.0.1:8800\""),
+        ("127.0.0.1", "the port is missing, as in \"127.0.0.1:8800\""),
+    ] {
+        let ended = run(&["serve", "--listen", listen]);
+        let said = ended.lines.join("\n");
+        assert_eq!(ended.status.code(), Some(78), "{said}");
+        assert!(said.contains(expected), "{said}");
     }
 }
 
@@ -142,8 +261,11 @@ fn a_repeated_publication_is_appended_once() {
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
         assert!(ended.lines.join("\n").contains(expected), "{ended:?}");
     };
-    check(&["x", "--producer", "p", "--sequence", "6"], "code 402");
-    check(&["x", "--expected-epoch", "1"], "code 401");
+    check(
+        &["x", "--producer", "p", "--sequence", "6"],
+        "(out_of_order)",
+    );
+    check(&["x", "--expected-epoch", "1"], "(epoch_mismatch)");
     let history = run(&["history", "--url", &url, "orders"]);
     let printed = history.lines.join("\n");
     assert_eq!(history.lines.len(), 3, "{printed}");

@@ -86,7 +86,7 @@ fn this_machine_is_judged() {
         said.contains("Judged against 9,000,000,000 connections."),
         "{said}"
     );
-    assert!(said.contains("the first wall is "), "{said}");
+    assert!(said.contains("The first limit is "), "{said}");
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn what_is_proposed_is_shown_asked_done_and_can_be_undone() {
     let files: u64 = machine.read("proc/sys/fs/file-max").parse().unwrap();
     assert!(files > 1_000_000, "{files}");
     for line in [
-        "This machine can hold 79,000 connections now; the first wall is fs.file-max.",
-        "done    net.core.somaxconn: 4096 (was 128)",
+        "This machine can hold 79,000 connections now. The first limit is fs.file-max.",
+        "done net.core.somaxconn: 4096 (was 128)",
         "  net.core.somaxconn = 4096",
         "  sysctl -w net.core.somaxconn=128",
         "  sysctl -w fs.file-max=100000",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use end_to_end::PATIENCE;
-use end_to_end::curl::{Answer, curl, publish};
+use end_to_end::curl::{Answer, curl, publish, stream};
 use end_to_end::event_stream::EventStream;
 use end_to_end::process::Ended;
 use end_to_end::server::{Place, Server};
@@ -123,6 +123,66 @@ fn nothing_is_lost_by_any_end() {
     assert_eq!(value("crore_disk_logs_unavailable "), 0.0);
 }
 
+/// Flips a bit of the one file below a directory that holds these bytes.
+fn damage(directory: &Path, bytes: &[u8]) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            damage(&path, bytes);
+            continue;
+        }
+        let mut content = fs::read(&path).unwrap();
+        let found = content.windows(bytes.len()).position(|part| part == bytes);
+        if let Some(place) = found {
+            content[place] ^= 1;
+            fs::write(&path, content).unwrap();
+        }
+    }
+}
+
+/// Damage takes the newest message of a topic away, and later ones of another topic are there: whoever comes back with a
+/// position before it is told of the gap, on every way.
+#[test]
+fn damage_behind_a_position_is_a_gap() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&configuration(&place).replace("count = 4", "count = 1"));
+    let server = place.start();
+    let first = publish(&server.url("/topics/t"), "the first of t");
+    let since = position_of(&first);
+    let second = publish(&server.url("/topics/t"), "the second of t");
+    for text in ["x", "y"] {
+        publish(&server.url("/topics/u"), text);
+    }
+    server.process.signal("KILL");
+    let _ = server.end();
+    damage(&place.path("data"), b"the second of t");
+
+    // The second start finds in the index what the first has found in the bytes.
+    for signal in ["TERM", "KILL"] {
+        let server = place.start();
+        let told = |query: &str| {
+            let url = server.url(&format!("/topics/t?since={since}{query}"));
+            let page = curl(&[&url]).expect(200).json();
+            assert_eq!(page["messages"], serde_json::json!([]), "{page}");
+            let gap = &page["gap"];
+            let places = (&gap["from"], &gap["to"]);
+            assert_eq!(places, (&first["offset"], &second["offset"]), "{page}");
+            assert_eq!(gap["reason"], "damaged", "{page}");
+        };
+        told("");
+        told("&wait=10s");
+        let events = server.url(&format!("/topics/t?since={since}"));
+        let mut events = stream(&["-H", "Accept: text/event-stream", &events]);
+        let start = events.wait_for("the start", |line| {
+            line.strip_prefix("data: ").map(str::to_owned)
+        });
+        assert!(start.contains("\"complete\":false"), "{start}");
+        drop(events);
+        server.process.signal(signal);
+        let _ = server.end();
+    }
+}
+
 #[test]
 fn what_does_not_fit_refuses_the_start() {
     let mut place = Place::new("127.0.0.1:0");
@@ -223,6 +283,35 @@ fn segment_bytes(place: &Place) -> u64 {
     let segments = segments.filter(|entry| entry.path().extension().is_some_and(|it| it == "log"));
     let lengths = segments.map(|entry| entry.metadata().unwrap().len());
     lengths.max().expect("a segment")
+}
+
+/// The retained message of a log on disk outlives every end of the server, and is removed for good by one without a payload.
+#[test]
+fn retained_messages_outlive_the_server() {
+    let mut place = Place::new("127.0.0.1:0");
+    place.configure(&configuration(&place));
+    let mut server = place.start();
+    let publish_one = |server: &Server, topic: &str, payload: &str| {
+        let url = server.url(&format!("/topics/{topic}?retain=true"));
+        curl(&["-H", "Content-Type: text/plain", "-d", payload, &url]).expect(200)
+    };
+    let retained =
+        |server: &Server, topic: &str| curl(&[&server.url(&format!("/retained/{topic}"))]);
+    for signal in ["KILL", "TERM", "KILL"] {
+        publish_one(&server, "a/kept", "old");
+        publish_one(&server, "a/kept", signal);
+        publish_one(&server, "a/removed", "old");
+        publish_one(&server, "a/removed", "");
+        publish_many(&place, &server, "a/kept", 0, 10);
+        server.process.signal(signal);
+        let _ = server.end();
+        server = place.start();
+        assert_eq!(retained(&server, "a/kept").expect(200).body, signal);
+        assert_eq!(retained(&server, "a/removed").status, 404);
+        let answer = curl(&[&server.url("/topics/a/kept?limit=1&reverse=true")]);
+        let newest = &answer.expect(200).json()["messages"][0];
+        assert_eq!(newest["data"], payload(9), "it is no newer message");
+    }
 }
 
 /// A disk that becomes full while a server runs: it refuses, serves what it has, and goes on by itself.
@@ -330,12 +419,13 @@ fn a_start_on_a_full_disk() {
         let _ = server.end();
         disk.fill(); // what was torn has left some room
         server = place.start();
-        let unready = curl(&[&server.operators_url("/readyz")]);
+        // A start that has nothing to write does not see that the disk is full; the first publication does.
+        let unready = await_readiness(&server, 503, || {
+            let refused = publish_one(count);
+            assert!([503, 507].contains(&refused.status), "{refused:?}");
+        });
         let reason = "a log on disk takes no publications";
-        assert!(
-            unready.status == 503 && unready.body.contains(reason),
-            "{unready:?}"
-        );
+        assert!(unready.body.contains(reason), "{unready:?}");
         curl(&[&server.operators_url("/livez")]).expect(200);
         let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
         let unavailable = "crore_disk_logs_unavailable 1";
@@ -385,8 +475,12 @@ fn a_start_without_room_says_so() {
     let first = publish_many(&place, &server, "a/b", 0, 40);
     server.process.signal("KILL");
     let _ = server.end();
+    // As after a crash that came before the log's end was noted.
+    for note in ["data/kept/end", "data/.kept.end"] {
+        fs::remove_file(place.path(note)).unwrap();
+    }
     for _ in 0..2 {
-        refuse(&place); // after a crash
+        refuse(&place);
     }
     let server = place.start();
     assert_eq!(read_all(&server, "a/b", &first), payloads(40)[1..]);

@@ -87,7 +87,7 @@ fn from_an_address() {
     let [old, new] = ["old", "new"].map(|kid| Issuer::new(&place, "ES256", kid));
     let key_set = KeySet::of(&[&old]);
     let lines = format!(
-        "jwks_url = \"{}\"\njwks_refresh = \"1h\"\njwks_refresh_min = \"1s\"\n",
+        "audiences = [\"*\"]\njwks_url = \"{}\"\njwks_refresh = \"1h\"\njwks_refresh_min = \"1s\"\n",
         key_set.url
     );
     place.configure(&configuration(&lines, &[]));
@@ -139,7 +139,7 @@ fn an_issuer_in_trouble() {
     let key_set = KeySet::of(&[&good]);
     let elsewhere = KeySet::of(&[&evil]);
     let lines = format!(
-        "jwks_url = \"{}\"\njwks_refresh = \"1s\"\njwks_refresh_min = \"1s\"\n",
+        "audiences = [\"*\"]\njwks_url = \"{}\"\njwks_refresh = \"1s\"\njwks_refresh_min = \"1s\"\n",
         key_set.url
     );
     place.configure(&configuration(&lines, &[]));
@@ -183,7 +183,7 @@ fn before_the_first_keys() {
     let key_set = KeySet::of(&[]);
     key_set.answer("503 Later", b"");
     let lines = format!(
-        "jwks_url = \"{}\"\njwks_refresh_min = \"1s\"\n",
+        "audiences = [\"*\"]\njwks_url = \"{}\"\njwks_refresh_min = \"1s\"\n",
         key_set.url
     );
     place.configure(&configuration(&lines, &[]));

@@ -181,7 +181,7 @@ fn a_check_knows_what_was_revoked() {
         assert_eq!(output.status.code(), Some(expected.0), "{text}");
         assert!(text.starts_with(expected.1), "{text}");
     };
-    check((0, "taken"));
+    check((0, "valid"));
     revoke(&server, "{\"jti\": \"9\"}").expect(201);
     check((1, "refused (token_revoked)"));
 }

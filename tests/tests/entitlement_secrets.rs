@@ -39,24 +39,24 @@ impl Secrets {
 /// Shows a credential in every place, of requests that are in order and of such that are not.
 fn show(server: &Server, secrets: &Secrets, credential: &str) {
     let lines = [
-        format!("GET /topics/news?token={credential} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET /topics/news?token={credential} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         format!(
-            "GET /topics/news HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {credential}\r\n\r\n"
+            "GET /topics/news HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n\r\n"
         ),
-        format!("GET /topics/news HTTP/1.1\r\nHost: x\r\nX-API-Key: {credential}\r\n\r\n"),
-        format!("GET /nowhere?token={credential} HTTP/1.1\r\nHost: x\r\n\r\n"),
-        format!("GET /topics/{credential}/# HTTP/1.1\r\nHost: x\r\n\r\n"),
-        format!("GET /topics/news?token={credential} HTTP/9.9\r\nHost: x\r\n\r\n"),
-        format!("{credential} / HTTP/1.1\r\nHost: x\r\n\r\n"),
-        format!("GET / HTTP/1.1\r\nHost: x\r\nAuthorization : Bearer {credential}\r\n\r\n"),
+        format!("GET /topics/news HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {credential}\r\n\r\n"),
+        format!("GET /nowhere?token={credential} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        format!("GET /topics/{credential}/# HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        format!("GET /topics/news?token={credential} HTTP/9.9\r\nHost: localhost\r\n\r\n"),
+        format!("{credential} / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization : Bearer {credential}\r\n\r\n"),
         format!(
-            "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {credential}\r\nX-API-Key: {credential}\r\n\r\n"
-        ),
-        format!(
-            "POST /publish?token={credential} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{]"
+            "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\nX-API-Key: {credential}\r\n\r\n"
         ),
         format!(
-            "GET /topics/news?token={credential}&since={credential} HTTP/1.1\r\nHost: x\r\n\r\n"
+            "POST /publish?token={credential} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{]"
+        ),
+        format!(
+            "GET /topics/news?token={credential}&since={credential} HTTP/1.1\r\nHost: localhost\r\n\r\n"
         ),
     ];
     for line in &lines {

@@ -49,7 +49,8 @@ fn check_one_by_one(
     let query = format!("?token={token}");
     for (query, fields) in [("", bearer.as_str()), (query.as_str(), "")] {
         let mut raw = Raw::connect(&server.clients);
-        let line = format!("GET /topics/news{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+        let line =
+            format!("GET /topics/news{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         raw.send(format!("{line}{fields}\r\n").as_bytes());
         let status = if expected.is_some() { " 401 " } else { " 200 " };
         let answer = raw.read_to_close();

@@ -319,7 +319,7 @@ fn connections_are_kept_and_requests_pipelined() {
     let mut raw = Raw::connect(&server.clients);
     let request = |body: &str| {
         format!(
-            "POST /topics/pipe HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /topics/pipe HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )
     };

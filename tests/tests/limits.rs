@@ -25,7 +25,9 @@ fn turned_away(server: &Server, limit: &str) -> u64 {
 /// A request whose answer is read, on a connection that stays.
 fn ask(raw: &mut Raw, method: &str, target: &str, body: &str) -> (u16, String) {
     let length = body.len();
-    let head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+    );
     raw.send((head + body).as_bytes());
     raw.read_answer()
 }
@@ -37,7 +39,7 @@ fn connects_to_a_listener_in_a_second() {
     let told: Vec<String> = (0..10)
         .map(|_| {
             let mut raw = Raw::connect(&server.clients);
-            raw.send(b"GET /topics/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            raw.send(b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
             raw.read_to_close()
         })
         .collect();
@@ -176,7 +178,7 @@ fn nothing_but_errors_over_http() {
     let mut raw = Raw::connect(&server.clients);
     let (mut answers, began) = (0, Instant::now());
     let last = loop {
-        raw.send(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n");
+        raw.send(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let head = raw.read_until(b"\r\n\r\n").to_lowercase();
         raw.read_until(b"}");
         answers += 1;
@@ -248,6 +250,40 @@ fn subscriptions_and_filters() {
     }
 }
 
+/// What one request appends is bounded by its sum, and refused as a whole.
+#[test]
+fn bytes_of_one_request() {
+    let server = Server::with_configuration(
+        "[limits]\nmessage_bytes_max = \"1KiB\"\nrequest_bytes_max = \"32KiB\"\n",
+    );
+    let url = server.url("/publish");
+    let post = |topics: usize| {
+        let topics: Vec<String> = (0..topics).map(|number| format!("t/{number}")).collect();
+        let body = serde_json::json!({"topics": topics, "data": "x".repeat(1_024)});
+        let json = "Content-Type: application/json";
+        curl(&["-H", json, "-d", &body.to_string(), &url])
+    };
+    post(32).expect(200);
+    post(33).expect_problem(413, "request_too_large");
+    let history = curl(&[&server.url("/topics/t/32")]).expect(200).json();
+    assert_eq!(history["messages"].as_array().map(Vec::len), Some(0));
+    let refused = "crore_limits_hit_total{limit=\"request_bytes_max\"}";
+    assert_eq!(Metrics::of(&server.operators).scrape().number(refused), 1);
+}
+
+/// A frame that is begun has to go on.
+#[test]
+fn frames_that_never_end() {
+    const INPUT_TIMEOUT: u16 = 3010;
+    let server = Server::with_configuration("[limits]\nunfinished_input_timeout = \"1s\"\n");
+    let (mut native, _) = Native::connect(&server.clients, None);
+    let whole = frame(2, &[0; 100]);
+    native.send_raw(&whole[..50]);
+    assert_eq!(native.next_frame(), Frame::Closed(INPUT_TIMEOUT));
+    let ended = "crore_limits_hit_total{limit=\"unfinished_input_timeout\"}";
+    Metrics::of(&server.operators).wait_for(ended, |count| count == 1);
+}
+
 /// Messages that are too long, by each way in: named, counted, and nothing of them is kept.
 #[test]
 fn messages_and_frames() {
@@ -282,4 +318,39 @@ fn messages_and_frames() {
     assert_eq!(history["messages"].as_array().map(Vec::len), Some(0));
     let scrape = Metrics::of(&server.operators).scrape();
     assert!(scrape.number("crore_protocol_errors_total") >= 2);
+}
+
+/// A client that takes nothing is closed with a code, and finds it behind the frame that was begun when it reads again.
+#[test]
+fn a_slow_client_learns_why_it_was_ended() {
+    const SLOW_CONSUMER: u16 = 3002;
+    const LARGE: usize = 60_000;
+    const REQUESTS: u64 = 1_000;
+    let server = Server::with_configuration(
+        "[limits]\nmessage_bytes_max = \"64KiB\"\noutbox_bytes_max = \"96KiB\"\noutbox_len_max = 1\npage_records_max = 1\n",
+    );
+    let (mut publisher, _) = Native::connect(&server.clients, None);
+    publisher.publish(1, "large", &"x".repeat(LARGE));
+    assert!(matches!(publisher.next_frame(), Frame::Published(1)));
+    let (mut slow, _) = Native::connect(&server.clients, None);
+    for request in 0..REQUESTS {
+        slow.history(request + 1, "large");
+    }
+    let closed = "crore_limits_hit_total{limit=\"outbox_bytes_max\"}";
+    Metrics::of(&server.operators).wait_for(closed, |count| count == 1);
+    let mut pages = 0;
+    let code = loop {
+        match slow.next_frame() {
+            Frame::History(_, messages) => {
+                assert_eq!(messages.iter().map(String::len).sum::<usize>(), LARGE);
+                pages += 1;
+            }
+            Frame::Closed(code) => break code,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(code, SLOW_CONSUMER);
+    assert!((1..REQUESTS).contains(&pages), "{pages} pages");
+    let ended = "crore_disconnects_total{by=\"node\",code=\"3002\"}";
+    Metrics::of(&server.operators).wait_for(ended, |count| count == 1);
 }

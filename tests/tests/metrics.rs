@@ -158,6 +158,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         &[
             ("crore_kept_input_bytes", "kept"),
             ("crore_pinned_bytes", "pinned"),
+            ("crore_ring_segment_bytes", "keeps-segments"),
         ],
     ),
     (
@@ -269,6 +270,9 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
             ("crore_disk_reads_failed_total", "reads_failed"),
             ("crore_disk_reads_damaged_total", "reads_damaged"),
             ("crore_disk_segments_dropped_total", "segments_dropped"),
+            ("crore_disk_expiries_failed_total", "expiries_failed"),
+            ("crore_disk_removals_failed_total", "removals_failed"),
+            ("crore_disk_retained_lost_total", "retained_lost"),
             ("crore_disk_torn_bytes", "torn_bytes"),
             ("crore_disk_damages", "damages"),
         ],

@@ -281,7 +281,7 @@ fn the_audit_log_says_who_was_refused_what() {
         assert_eq!(line[name], value, "{name} in {line}");
     }
     let mut flood = Raw::connect(base.trim_start_matches("http://").trim_end_matches('/'));
-    let request = format!("GET /topics/no HTTP/1.1\r\nHost: a\r\n{key}\r\n\r\n");
+    let request = format!("GET /topics/no HTTP/1.1\r\nHost: localhost\r\n{key}\r\n\r\n");
     let rate = Rate::of(3);
     flood.send(request.repeat(50).as_bytes());
     // Each has a line of its own or is one of a count.

@@ -174,7 +174,7 @@ fn stalled(server: &Server, topic: &str) -> (Vec<usize>, Vec<Frame>) {
         let body = format!("{number:08}{}", "x".repeat(PAYLOAD_BYTES));
         let length = body.len();
         let head = format!(
-            "POST /topics/{topic} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
+            "POST /topics/{topic} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
         );
         publisher.send((head + &body).as_bytes());
         assert_eq!(publisher.read_answer().0, 200);

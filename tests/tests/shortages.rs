@@ -18,7 +18,7 @@ fn logged(process: &mut Process, level: &str, sentence: &str) -> String {
 }
 
 fn assert_served(raw: &mut Raw) {
-    raw.send(b"GET /topics/none HTTP/1.1\r\nHost: x\r\n\r\n");
+    raw.send(b"GET /topics/none HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let head = raw.read_until(b"\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 "), "{head}");
     let length = head.lines().find_map(|line| {

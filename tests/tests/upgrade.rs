@@ -178,8 +178,7 @@ fn the_new_process_dies_on_the_way() {
     for place_of_death in 1..=12 {
         let mut place = Place::new("127.0.0.1:0");
         place.configure("[node]\nio_threads = 2\n");
-        let variable = format!("CRORE_UPGRADE_FAIL_AT={place_of_death}");
-        let process = place.launch_by(&["env", &variable]);
+        let process = place.launch_with_failing_upgrade(place_of_death);
         let mut server = place.started(process);
         let url = server.url("/topics/news");
         let (mut native, _) = Native::connect(&server.clients, None);
@@ -203,7 +202,7 @@ fn the_new_process_dies_on_the_way() {
 #[test]
 fn the_new_process_dies_after_the_commit() {
     let mut place = Place::new("127.0.0.1:0");
-    let process = place.launch_by(&["env", "CRORE_UPGRADE_FAIL_AT=13"]);
+    let process = place.launch_with_failing_upgrade(13);
     let mut server = place.started(process);
     let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
     server.process.skip_lines();

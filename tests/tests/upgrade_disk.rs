@@ -197,8 +197,7 @@ fn the_new_process_dies_on_the_way() {
     for place_of_death in (1..=12).chain(14..=16) {
         let mut place = Place::new("127.0.0.1:0");
         place.configure(&configuration(&place));
-        let variable = format!("CRORE_UPGRADE_FAIL_AT={place_of_death}");
-        let process = place.launch_by(&["env", &variable]);
+        let process = place.launch_with_failing_upgrade(place_of_death);
         let mut server = place.started(process);
         let first = position(&publish(&url(&server, "flow"), "before"));
         let flow = Flow::begin(&server, "flow", "flow");
@@ -230,8 +229,7 @@ fn the_new_process_dies_after_the_commit() {
     for place_of_death in [13, 17] {
         let mut place = Place::new("127.0.0.1:0");
         place.configure(&configuration(&place));
-        let variable = format!("CRORE_UPGRADE_FAIL_AT={place_of_death}");
-        let process = place.launch_by(&["env", &variable]);
+        let process = place.launch_with_failing_upgrade(place_of_death);
         let mut server = place.started(process);
         let before = Before::new(&place, &server);
         server.process.skip_lines();

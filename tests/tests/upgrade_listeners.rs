@@ -10,7 +10,7 @@ use end_to_end::server::{Place, Server};
 /// What a newcomer is told.
 fn told(address: &str) -> String {
     let mut raw = Raw::connect(address);
-    raw.send(b"GET /topics/none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    raw.send(b"GET /topics/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     raw.read_to_close()
 }
 
@@ -77,7 +77,7 @@ fn header(client: &str) -> String {
 }
 
 fn request(fields: &str) -> String {
-    format!("GET /topics/news HTTP/1.1\r\nHost: x\r\n{fields}\r\n")
+    format!("GET /topics/news HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
 /// Clients behind a proxy are who they were, and count so; of a header that has come by half the rest is waited for.

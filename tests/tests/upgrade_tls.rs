@@ -27,13 +27,14 @@ struct Secure {
 }
 
 impl Secure {
-    fn start_by(words: &[&str]) -> Secure {
+    fn start() -> Secure {
+        Secure::launched(Place::launch)
+    }
+
+    fn launched(launch: impl FnOnce(&Place) -> Process) -> Secure {
         let mut place = Place::new("127.0.0.1:0");
         let certificate = configure(&place, THREADS);
-        let process = match words {
-            [] => place.launch(),
-            words => place.launch_by(words),
-        };
+        let process = launch(&place);
         Secure {
             server: place.started(process),
             place,
@@ -70,7 +71,7 @@ fn configure(place: &Place, before: &str) -> String {
 
 #[test]
 fn tls_connections_stay() {
-    let mut secure = Secure::start_by(&[]);
+    let mut secure = Secure::start();
     let (old, new) = (secure.tunnel(&["-tls1_2"]), secure.tunnel(&["-tls1_3"]));
     let news = secure.server.url("/topics/news");
     let mut natives: Vec<Native> = [&old, &new, &secure.server.clients]
@@ -146,7 +147,7 @@ fn tls_connections_stay() {
 /// A handshake that does not come to its end is not waited for: the client is told, and may try again.
 #[test]
 fn a_handshake_that_hangs_ends() {
-    let mut secure = Secure::start_by(&[]);
+    let mut secure = Secure::start();
     let mut hanging = Raw::connect(&secure.server.tls_clients);
     hanging.send(&[22, 3, 1, 1, 0, 1]);
     let tunnel = secure.tunnel(&[]);
@@ -163,8 +164,8 @@ fn a_handshake_that_hangs_ends() {
 #[test]
 fn who_speaks_tls_is_served_when_the_new_process_dies() {
     for place_of_death in [4, 7, 9, 10, 12] {
-        let mut secure =
-            Secure::start_by(&["env", &format!("CRORE_UPGRADE_FAIL_AT={place_of_death}")]);
+        let launch = |place: &Place| place.launch_with_failing_upgrade(place_of_death);
+        let mut secure = Secure::launched(launch);
         let url = secure.server.url("/topics/news");
         let tunnel = secure.tunnel(&[]);
         let mut native = Native::connect(&tunnel, None).0;
@@ -187,7 +188,7 @@ fn who_speaks_tls_is_served_when_the_new_process_dies() {
 /// The new process shows what is in the files now.
 #[test]
 fn certificates_are_read_anew() {
-    let mut secure = Secure::start_by(&[]);
+    let mut secure = Secure::start();
     let before = secure.certificate.clone() + ".before";
     std::fs::copy(&secure.certificate, &before).expect("our folder");
     let url = format!("https://{}/topics/news", secure.server.tls_clients);
@@ -226,7 +227,7 @@ fn a_node_with_tls_only() {
 #[test]
 fn an_audit_finds_nothing() {
     const END: Duration = Duration::from_secs(60);
-    let mut secure = Secure::start_by(&[]);
+    let mut secure = Secure::start();
     let port = secure
         .server
         .tls_clients

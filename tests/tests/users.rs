@@ -26,8 +26,9 @@ fn token(place: &Place, user: &str, further: &[&str]) -> String {
 
 /// Asks for a page of history with a token; the status and the body.
 fn ask(raw: &mut Raw, token: &str) -> (u16, String) {
-    let head =
-        format!("GET /topics/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let head = format!(
+        "GET /topics/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
     raw.send(head.as_bytes());
     let head = raw.read_until(b"\r\n\r\n");
     let field = |name: &str| {
@@ -82,7 +83,7 @@ fn connections_of_a_user() {
     // A session counts from its upgrade on.
     let mut upgrade = connect();
     let head = format!(
-        "GET /crore?token={anna} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: crore.v1\r\n\r\n"
+        "GET /crore?token={anna} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: crore.v1\r\n\r\n"
     );
     upgrade.send(head.as_bytes());
     let told = upgrade.read_until(b"\r\n\r\n");

@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,8 +19,8 @@ use rustix::net::{
 };
 use wire::Step;
 use wire::native::{
-    Beginning, ClientFrame, Message, PlainTopic, Position, Published, ServerFrame, Subscribed,
-    SubscribedTo, Welcome,
+    Beginning, ClientFrame, EARLY_FRAME_PREFIX, Message, PlainTopic, Position, Published,
+    ServerFrame, Subscribed, SubscribedTo, Welcome,
 };
 use wire::websocket::handshake::accept_key;
 use wire::websocket::{Frame, Opcode, Role, frame};
@@ -243,6 +245,9 @@ impl Worker {
             self.out.extend_from_slice(&accept);
             self.out.extend_from_slice(b"\r\n\r\n");
             *is_upgraded = true;
+            for frame in early_frames(&input[..end]) {
+                self.frame(number, ClientFrame::decode(&frame).ok()?);
+            }
             taken = end + 4;
         }
         loop {
@@ -417,6 +422,24 @@ impl Worker {
             }
         }
     }
+}
+
+/// The frames that a client sends with its handshake.
+fn early_frames(head: &[u8]) -> Vec<Vec<u8>> {
+    let name = b"Sec-WebSocket-Protocol: ";
+    let Some(start) = find(head, name).map(|at| at + name.len()) else {
+        return Vec::new();
+    };
+    let end = find(&head[start..], b"\r\n").map_or(head.len(), |len| start + len);
+    head[start..end]
+        .split(|&byte| byte == b',')
+        .filter_map(|offer| {
+            offer
+                .trim_ascii()
+                .strip_prefix(EARLY_FRAME_PREFIX.as_bytes())
+        })
+        .filter_map(|encoded| URL_SAFE_NO_PAD.decode(encoded).ok())
+        .collect()
 }
 
 fn token(socket: &impl AsRawFd) -> epoll::EventData {

@@ -162,6 +162,9 @@ pub struct SubCommand {
     /// Offer compressed messages (permessage-deflate); the node takes that where websocket.compression is on
     #[arg(long)]
     pub compress: bool,
+    /// Send HELLO and subscriptions after the WebSocket handshake, not with it: one round trip more
+    #[arg(long)]
+    pub late_hello: bool,
     /// All connections are dropped at once after this span of the run
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_for")]
     pub away_after: Option<Duration>,
@@ -294,6 +297,7 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         has_last_receiver: false,
         receive_bytes: receive_bytes.context("--receive-buffer")?,
         is_compressed: command.compress,
+        is_hello_early: !command.late_hello,
         common,
     };
     let mut awaited = Awaited::new(&command.ledgers);

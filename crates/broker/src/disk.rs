@@ -171,7 +171,7 @@ pub enum DiskAnswer {
         floor: u64,
         /// Everything up to here has been looked at.
         through: u64,
-        /// Records of the range were there and could not be read: they are lost.
+        /// No record of the range can be read, and some were there: they are lost. Whole records are on other pages.
         damaged: bool,
     },
 }

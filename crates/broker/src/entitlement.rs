@@ -18,6 +18,10 @@ use wire::native::ErrorCode;
 pub const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
 /// Longest subject, in bytes: it has to fit into a topic's name.
 pub const SUBJECT_BYTES_MAX: usize = 255;
+/// Longest issuer, in bytes.
+pub const ISSUER_BYTES_MAX: usize = 255;
+/// Longest name of a key (`kid`), in bytes.
+pub const KEY_ID_BYTES_MAX: usize = 255;
 /// What stands for the subject in filters of permissions; a whole level.
 pub const SUBJECT_PLACE: &str = "{sub}";
 /// Of [`Entitlement::expires_s`]: it does not expire.
@@ -134,8 +138,8 @@ pub struct Judged {
     /// What the credential entitles to, or why it is refused: `unauthorized`, `token_expired`, `token_revoked`, or
     /// `not_ready` while keys cannot be had.
     pub verdict: Result<Entitlement, ErrorCode>,
-    /// A signature had to be computed; the caller bounds how many of these a turn has.
-    pub was_computed: bool,
+    /// How many signatures were computed: one for each key that was tried. The caller bounds them in a turn.
+    pub signatures_count: u32,
 }
 
 /// What a credential entitles to. Whoever shows equal credentials has equal entitlements.
@@ -155,16 +159,46 @@ pub struct Entitlement {
     pub terms: Arc<Terms>,
 }
 
-/// What is permitted, and how much.
+/// What is permitted, how much, and by whose word.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Terms {
     /// To which topics.
     pub permissions: Permissions,
     /// How much of it.
     pub limits: EntitlementLimits,
+    /// The issuer and the key. Few tokens differ here, so they stand with the terms, which are shared.
+    pub signer: Signer,
 }
 
-stdx::hand!(struct Terms { permissions, limits });
+stdx::hand!(struct Terms { permissions, limits, signer });
+
+/// By whose word a token holds. Empty for API keys.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Signer {
+    /// `iss`, at most [`ISSUER_BYTES_MAX`] bytes; empty where the token does not say. Subjects of two issuers are two users.
+    pub issuer: Box<str>,
+    /// The name (`kid`) of the key that has signed it, at most [`KEY_ID_BYTES_MAX`] bytes; empty of a key without one.
+    pub key_id: Box<str>,
+    /// A hash of that key.
+    pub key_thumbprint: u64,
+}
+
+stdx::hand!(struct Signer { issuer, key_id, key_thumbprint });
+
+impl Signer {
+    /// The key's hash as operators write it: 16 hexadecimal digits.
+    pub fn thumbprint(&self) -> String {
+        format!("{:016x}", self.key_thumbprint)
+    }
+}
+
+/// One name for an issuer's subject. Neither has control characters, so no two pairs have the same.
+pub fn user_name(issuer: &str, subject: &str) -> String {
+    match issuer.is_empty() {
+        true => subject.into(),
+        false => format!("{subject}\0{issuer}"),
+    }
+}
 
 /// How much a subject may do; `None`: as much as the node's limits allow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -188,8 +222,18 @@ pub enum Action {
     Publish,
     /// To read its history page by page.
     History,
-    /// To see who is subscribed.
-    Presence,
+}
+
+impl Action {
+    /// What a client hears that may not do this. Its own words, so that they say nothing of whether there is such a topic.
+    pub(crate) fn refusal(self, wanted: &str) -> String {
+        let deed = match self {
+            Action::Subscribe => "subscribe to",
+            Action::Publish => "publish to",
+            Action::History => "read the history of",
+        };
+        format!("not permitted to {deed} {wanted}")
+    }
 }
 
 /// Filters for each action. They may hold `{sub}` as a whole level, and are valid filters with it.
@@ -201,11 +245,9 @@ pub struct Permissions {
     pub publish: Vec<Box<str>>,
     /// For [`Action::History`].
     pub history: Vec<Box<str>>,
-    /// For [`Action::Presence`].
-    pub presence: Vec<Box<str>>,
 }
 
-stdx::hand!(struct Permissions { subscribe, publish, history, presence });
+stdx::hand!(struct Permissions { subscribe, publish, history });
 
 impl Permissions {
     /// The filters of an action.
@@ -214,7 +256,6 @@ impl Permissions {
             Action::Subscribe => &self.subscribe,
             Action::Publish => &self.publish,
             Action::History => &self.history,
-            Action::Presence => &self.presence,
         }
     }
 
@@ -234,10 +275,7 @@ impl Permissions {
 
     /// Whether nothing is permitted.
     pub fn is_empty(&self) -> bool {
-        self.subscribe.is_empty()
-            && self.publish.is_empty()
-            && self.history.is_empty()
-            && self.presence.is_empty()
+        self.subscribe.is_empty() && self.publish.is_empty() && self.history.is_empty()
     }
 }
 

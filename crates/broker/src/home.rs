@@ -28,6 +28,10 @@
 //! Of a log on disk, "present" means on disk or in memory, and the oldest is the `floor` below which neither has anything.
 //! Publications that wait for the disk are not records yet: the next one of the topic names the one before, and if it
 //! fails, both do.
+//!
+//! Damage on disk may have taken records of any topic away, up to an offset D of the partition that the start names. A record behind
+//! D is appended with a `prev` of at least D, and a topic without one reaches to D instead of to its `last`. So a position below
+//! D is complete only where a record behind the damage says it. Memory begins behind D, so no page from memory spans a hole.
 
 mod dedup;
 mod edges;
@@ -58,7 +62,7 @@ pub use statistics::{HomeRefusals, HomeStatistics};
 pub use window::FoundWindow;
 
 use crate::disk::{DiskLetter, DiskRequest};
-use crate::mail::{EdgeId, HomeId, Lane, Letter, PartitionId, Request};
+use crate::mail::{EdgeId, HomeId, Lane, Letter, PartitionId, Reply, Request};
 use crate::now::Now;
 use crate::settings::Settings;
 use crate::sys::Occupancy;
@@ -187,6 +191,11 @@ impl Home {
         }
     }
 
+    /// Counters that begin anew after 32 bits begin here, of a home that has not served anybody. For tests and simulated worlds.
+    pub fn begin_counters_at(&mut self, value: u32) {
+        self.interests.begin_counters_at(value);
+    }
+
     /// Goes by renewed settings from now on ([`Settings::renewed`]). Topics, records and what edges are owed stay. The credit
     /// of each edge grows or shrinks by as much as the bound does; where it is below 0 then, the stream waits for what the
     /// edge gives back.
@@ -242,13 +251,7 @@ impl Home {
                 };
                 self.subscribe(now_ms, from, asked, Found::Nothing, out);
             }
-            Request::Release { index, generation } => {
-                self.consumed(from);
-                if let Some(topic) = self.interests.release(from.edge, index, generation, out) {
-                    self.tell_vacated(topic, out);
-                    self.forget_if_idle(topic, out);
-                }
-            }
+            Request::Release { index, generation } => self.release(from, (index, generation), out),
             Request::Read {
                 partition: _,
                 index,
@@ -287,6 +290,11 @@ impl Home {
                 };
                 self.in_turn(now_ms, Waiting::History(from, query), out);
             }
+            Request::Retained {
+                partition,
+                topic,
+                reply,
+            } => self.tell_retained(from, (partition, &topic), reply, out),
             Request::Describe {
                 connection,
                 number,
@@ -318,12 +326,13 @@ impl Home {
                 );
             }
             Request::AddFilter {
+                user,
                 filter,
                 subscription,
                 since,
             } => {
                 self.consumed(from);
-                self.add_filter(from.edge, &filter, subscription, &since, out);
+                self.add_filter((from.edge, user), &filter, subscription, &since, out);
             }
             Request::ReadFilter {
                 partition,
@@ -350,6 +359,27 @@ impl Home {
                 self.consumed(from);
                 self.remove_filter(from.edge, &filter);
             }
+        }
+    }
+
+    fn tell_retained(
+        &mut self,
+        from: Caller,
+        (partition, topic): (PartitionId, &[u8]),
+        reply: Reply,
+        out: &mut HomeOutputs,
+    ) {
+        self.consumed(from);
+        let result = self.retained_page(partition, topic);
+        out.post(from.edge, Letter::History { reply, result });
+    }
+
+    /// An edge has no subscription to a topic any more.
+    fn release(&mut self, from: Caller, (index, generation): (u32, u32), out: &mut HomeOutputs) {
+        self.consumed(from);
+        if let Some(topic) = self.interests.release(from.edge, index, generation, out) {
+            self.tell_vacated(topic, out);
+            self.forget_if_idle(topic, out);
         }
     }
 

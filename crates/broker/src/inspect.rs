@@ -11,7 +11,7 @@ use crate::mail::{
     PublishRefusal,
 };
 use crate::position::Position;
-use crate::session::append_message;
+use crate::session::{DataForm, append_message};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use log::RecordView;
@@ -31,6 +31,12 @@ pub const ANSWER_LEN_MAX: u32 = 1_000;
 pub const COUNTED_RECORDS_MAX: u32 = 10_000;
 /// Bytes of them.
 pub const COUNTED_BYTES_MAX: u32 = 64 << 20;
+/// Messages of the last so many milliseconds are recent.
+pub const RECENT_MS: u64 = 10_000;
+/// Recent messages that are counted of one topic, at most.
+pub const RECENT_RECORDS_MAX: u32 = 64;
+/// And of all topics of one answer: counting them must not hold up a shard.
+pub const RECENT_RECORDS_OF_ANSWER_MAX: u32 = 8_192;
 
 /// Names a connection of the node; the number that a native client is told in WELCOME. As text it is hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -187,6 +193,8 @@ pub enum Question {
         wanted: TopicsWanted,
         /// At most so many.
         len_max: u32,
+        /// The time, in milliseconds since 1970-01-01 UTC: messages are recent by it.
+        now_ms: u64,
     },
     /// Of a topic's home: the topic.
     Topic {
@@ -194,6 +202,8 @@ pub enum Question {
         partition: PartitionId,
         /// The name.
         name: Box<str>,
+        /// The time, as for [`Question::Topics`].
+        now_ms: u64,
     },
     /// Of a home: the names of topics that an edge knows by these indexes.
     Names {
@@ -301,10 +311,23 @@ pub struct Topic {
     pub partition: PartitionId,
     /// Its newest record's; none without a record.
     pub head: Option<Position>,
+    /// How fast it grows; none where too many records were counted for other topics of the same
+    /// answer.
+    pub recent: Option<Recent>,
     /// Bytes of the payload of its retained message, if there is one.
     pub retained_bytes: Option<u32>,
     /// The edges with interest in it, each with its index there.
     pub edges: Vec<(EdgeId, u32)>,
+}
+
+/// How many messages of a topic are recent: what its rate is told by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recent {
+    /// Messages in memory, at most [`RECENT_RECORDS_MAX`].
+    pub messages: u32,
+    /// The time that they are of, in milliseconds: [`RECENT_MS`], or less where there are as many
+    /// as may be counted.
+    pub span_ms: u64,
 }
 
 /// One topic, looked at closely.
@@ -331,7 +354,7 @@ pub fn message_json(record: &[u8], epoch: u64) -> Vec<u8> {
     let mut json = Vec::new();
     if let Some(view) = RecordView::parse(record) {
         json.push(b'{');
-        append_message(&mut json, epoch, &view);
+        append_message(&mut json, epoch, &view, DataForm::Text);
         json.push(b'}');
     }
     json

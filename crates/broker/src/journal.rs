@@ -63,6 +63,15 @@ pub enum Event {
         /// Why not; none if it may.
         refusal: Option<ErrorCode>,
     },
+    /// Pages of an origin that is not permitted ask, now and before.
+    OriginRefused {
+        /// Who asked last.
+        client: Client,
+        /// What its page's origin is; empty if that was not one origin.
+        origin: Box<str>,
+        /// How many such requests there have been since this was told the last time.
+        count: u64,
+    },
     /// More happened in a second than the settings want to be told.
     LeftOut {
         /// Sessions and requests.
@@ -130,7 +139,6 @@ impl Deed {
             Deed::Act(Action::Subscribe) => "subscribe",
             Deed::Act(Action::Publish) => "publish",
             Deed::Act(Action::History) => "history",
-            Deed::Act(Action::Presence) => "presence",
             Deed::Authenticate => "authenticate",
             Deed::GoOn => "go_on",
         }

@@ -228,6 +228,15 @@ pub enum Request {
         /// Bounds of the page.
         limits: PageLimits,
     },
+    /// A topic's retained message. Answered by [`Letter::History`], with it as the only record or with none.
+    Retained {
+        /// Where the topic lives.
+        partition: PartitionId,
+        /// The topic's name; valid.
+        topic: Slice,
+        /// Who asks.
+        reply: Reply,
+    },
     /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of, and what a new token is held
     /// against. Answered by [`Letter::Described`].
     Describe {
@@ -256,6 +265,8 @@ pub enum Request {
     },
     /// A subscription to a filter, asked of every home. Answered by [`Letter::FilterGranted`].
     AddFilter {
+        /// Whose it is, as a hash; 0: nobody's, where nobody is asked who it is.
+        user: u64,
         /// The filter; valid, with wildcards. The edge may have it here already.
         filter: Slice,
         /// Who asks.
@@ -571,6 +582,7 @@ impl Request {
             | Request::Release { .. }
             | Request::Describe { .. }
             | Request::Positions
+            | Request::Retained { .. }
             | Request::AddFilter { .. }
             | Request::RemoveFilter { .. }
             | Request::Credit { .. } => Lane::Memory,
@@ -594,8 +606,13 @@ impl Request {
             }
             _ => 0,
         };
-        (message_bytes as u32).saturating_add(REQUEST_BYTES)
+        publication_cost(message_bytes)
     }
+}
+
+/// The cost of a publication whose payload, content type and tags have so many bytes.
+pub(crate) fn publication_cost(message_bytes: usize) -> u32 {
+    (message_bytes as u32).saturating_add(REQUEST_BYTES)
 }
 
 impl Letter {

@@ -34,13 +34,18 @@ impl Position {
     /// Compares with the present state of the log, of which `partition` is a number over all logs and `head` that one's
     /// head.
     pub fn standing(self, log: &LogSettings, partition: PartitionId, head: u64) -> Standing {
-        if self.epoch != log.epoch && !self.outlived(log, partition) {
+        if !self.is_known(log, partition) {
             Standing::UnknownEpoch
         } else if self.offset > head {
             Standing::BeyondHead
         } else {
             Standing::After(self.offset)
         }
+    }
+
+    /// Whether it is of the present life of the log, or every life since has had the same records up to it.
+    pub fn is_known(self, log: &LogSettings, partition: PartitionId) -> bool {
+        self.epoch == log.epoch || self.outlived(log, partition)
     }
 
     /// Whether it is of an older epoch, and every life since has had the same records up to it.

@@ -73,6 +73,7 @@ impl Settings {
             addresses: AddressSettings {
                 // The shell's table is made at a start.
                 are_counted: self.addresses.are_counted,
+                are_loopback: self.addresses.are_loopback,
                 ..wanted.addresses
             },
             // Whether anybody is asked who they are is decided at a start: there is a judge, or there is none.

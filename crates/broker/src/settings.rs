@@ -113,9 +113,12 @@ pub struct AddressSettings {
     pub are_counted: bool,
     /// Something else looks at addresses.
     pub are_wanted: bool,
+    /// Nobody is asked for a credential, and only this machine reaches the node: requests have to name it, so that no web page
+    /// reaches it under a name of its own that resolves to loopback.
+    pub are_loopback: bool,
 }
 
-stdx::hand!(struct AddressSettings { trusted_proxies, field, are_counted, are_wanted });
+stdx::hand!(struct AddressSettings { trusted_proxies, field, are_counted, are_wanted, are_loopback });
 
 impl AddressSettings {
     /// Whether edges keep the addresses of their connections.
@@ -364,12 +367,16 @@ pub struct Limits {
     pub topics_max: u32,
     /// Filters known to one shard.
     pub filters_per_shard_max: u32,
+    /// Of these: filters that one user has brought, where users are known.
+    pub filters_per_user_max: u32,
     /// Levels of a filter with wildcards: bounds what one topic costs to match.
     pub filter_levels_max: u32,
     /// Subscriptions of one session.
     pub subscriptions_per_session_max: u32,
     /// Of these: to filters with wildcards.
     pub filters_per_session_max: u32,
+    /// Subscriptions that one session begins in a second; as many at once, and `subscriptions_per_session_max` more. 0: no limit.
+    pub subscribe_rate_max: u32,
     /// Publications of one connection in a second, and as many at once. 0: no limit.
     pub publish_rate_max: u32,
     /// Payload bytes of these. 0: no limit.
@@ -400,6 +407,13 @@ pub struct Limits {
     pub outbox_bytes_max: u32,
     /// The same for all connections of an edge together; above it a connection that needs more is closed.
     pub pinned_bytes_max: u64,
+    /// Bytes of one WebSocket message before HELLO; where tokens are asked for, also of one message or body of a client
+    /// without an accepted credential.
+    pub anonymous_input_bytes_max: u32,
+    /// In this time a frame, message, head or body that has begun must go on by 1 KiB for each second, or end.
+    pub unfinished_input_timeout_ms: u32,
+    /// Bytes that one publish request appends: payload, content type and tags, once for each topic.
+    pub request_bytes_max: u32,
     /// Bytes of recent frames that an edge keeps for places.
     pub ring_bytes: u32,
     /// Requests on their way from one edge to one home.
@@ -434,10 +448,11 @@ pub struct Limits {
 }
 
 stdx::hand!(struct Limits {
-    connections_max, topics_max, filters_per_shard_max, filter_levels_max, subscriptions_per_session_max,
-    filters_per_session_max, publish_rate_max, publish_bytes_rate_max, requests_rate_max, ping_rate_max, errors_max,
+    connections_max, topics_max, filters_per_shard_max, filters_per_user_max, filter_levels_max, subscriptions_per_session_max,
+    filters_per_session_max, subscribe_rate_max, publish_rate_max, publish_bytes_rate_max, requests_rate_max, ping_rate_max, errors_max,
     frame_bytes_max, message_bytes_max, echo_bytes_max, head_bytes_max, handshake_timeout_ms, keep_alive_timeout_ms,
-    ping_interval_s, outbox_len_max, outbox_bytes_max, pinned_bytes_max, ring_bytes, requests_inflight_max,
+    ping_interval_s, outbox_len_max, outbox_bytes_max, pinned_bytes_max,
+    anonymous_input_bytes_max, unfinished_input_timeout_ms, request_bytes_max, ring_bytes, requests_inflight_max,
     log_stall_timeout_ms, stream_credit_bytes, turn_frames_max, page_bytes, page_records_max, scan_bytes_max,
     wait_max_ms, heartbeat_interval_s, idempotency_keys_max, idempotency_window_ms, producers_max,
     producer_window_max, producer_window_entries_max,
@@ -449,9 +464,11 @@ impl Default for Limits {
             connections_max: u32::MAX,
             topics_max: 50_000_000,
             filters_per_shard_max: 100_000,
+            filters_per_user_max: 25_000,
             filter_levels_max: 32,
             subscriptions_per_session_max: 10_000,
             filters_per_session_max: 10_000,
+            subscribe_rate_max: 1_000,
             publish_rate_max: 0,
             publish_bytes_rate_max: 0,
             requests_rate_max: 0,
@@ -467,6 +484,9 @@ impl Default for Limits {
             outbox_len_max: 256,
             outbox_bytes_max: 4 << 20,
             pinned_bytes_max: 256 << 20,
+            anonymous_input_bytes_max: 32 << 10,
+            unfinished_input_timeout_ms: 30_000,
+            request_bytes_max: 8 << 20,
             ring_bytes: 4 << 20,
             requests_inflight_max: 4_096,
             log_stall_timeout_ms: 10_000,

@@ -3,7 +3,7 @@
 
 mod support;
 
-use broker::settings::Settings;
+use broker::settings::{PublishSettings, Settings};
 use stdx::networks::Network;
 use support::check_with;
 
@@ -214,6 +214,45 @@ fn clients_behind_a_proxy() {
             d: closed
         count clients-unknown clients-refused
             clients-unknown 1 clients-refused 2
+        ",
+    );
+}
+
+/// Clients that a trusted proxy does not name are in no network, and count as one client, `0.0.0.0`.
+#[test]
+fn clients_that_no_proxy_names() {
+    check_with(
+        |settings| {
+            behind_proxies(settings);
+            let everywhere = ["0.0.0.0/0", "::/0"];
+            let from = PublishSettings {
+                from: everywhere.into_iter().filter_map(Network::parse).collect(),
+                ..PublishSettings::default()
+            };
+            settings.rules[0].publishing = Some(Box::new(from));
+        },
+        "
+        c: connect
+        c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > one
+            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        c: POST /topics/news > two
+            c: 403 forbidden
+        c: POST /topics/news | X-Forwarded-For: unknown > three
+            c: 403 forbidden
+        c: POST /topics/news | X-Forwarded-For: 203.0.113.9:99999 > four
+            c: 403 forbidden
+        c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > five
+            c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
+        count clients-unknown
+            clients-unknown 2
+        d: connect
+        d: POST /topics/news > six
+            d: 403 forbidden
+        shell refuses 0.0.0.0
+        e: connect
+        e: GET /nowhere
+            e: 429 close [retry-after: 1] too_many_connections
+            e: closed
         ",
     );
 }

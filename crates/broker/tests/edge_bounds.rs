@@ -104,9 +104,90 @@ fn owned_beyond_the_bound() {
         count pinned slow connections sessions
             pinned 6054 slow 0 connections 2 sessions 2
         a: history 6 news
-            a: reset
+        a: history 7 news
         count pinned slow slow-for-all connections sessions
-            pinned 0 slow 1 slow-for-all 0 connections 1 sessions 1
+            pinned 0 slow 1 slow-for-all 0 connections 2 sessions 2
+        a: open
+            a: history 1 head 1 [1<0 2000 bytes]
+            a: close 3002 slow_consumer
+            a: closed
+        count connections
+            connections 1
+        ",
+    );
+}
+
+/// A client that goes on taking nothing is reset.
+#[test]
+fn owned_beyond_the_bound_and_never_read() {
+    check_with(
+        |settings| {
+            settings.limits.outbox_len_max = 2;
+            settings.limits.outbox_bytes_max = 5_000;
+        },
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        b: publish 0 news x*2000
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: block
+        a: history 1 news
+        a: history 2 news
+        a: history 3 news
+        a: history 4 news
+        a: history 5 news
+        a: history 6 news
+        count slow connections
+            slow 1 connections 2
+        time +100s
+            a: reset
+            b: ping 1060
+        count connections
+            connections 1
+        ",
+    );
+}
+
+/// All are told why, where what has to stand before it is not too much.
+#[test]
+fn pinned_beyond_the_bound_of_all() {
+    check_with(
+        |settings| settings.limits.pinned_bytes_max = 40_000,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 large
+            a: subscribed 1 through 7:0
+        c: connect native
+            c: 101 crore.v1
+            c: welcome ping 60s
+        c: subscribe 1 small
+            c: subscribed 1 through 7:0
+        a: block
+        c: block
+        b: publish 0 large x*38000
+        count keeps-segments
+            keeps-segments 1
+        a: drain 10
+        b: publish 0 small x*4000
+        c: drain 10
+        count slow slow-for-all connections
+            slow 1 slow-for-all 1 connections 3
+        c: open
+            c: message 1 2<0 4000 bytes
+            c: close 3003 pinned_bytes
+            c: closed
+        a: open
+            a: message 1 1<0 38000 bytes
+        count pinned connections
+            pinned 0 connections 2
         ",
     );
 }
@@ -508,11 +589,11 @@ fn polls_wait_for_room() {
     );
 }
 
-/// Unfinished frames, fragments and bodies are bounded together: the connection that passes the bound ends.
+/// Unfinished frames, fragments and bodies are bounded together: the connection that keeps most of them ends.
 #[test]
 fn unfinished_input_beyond_the_bound() {
     check_with(
-        |settings| settings.limits.pinned_bytes_max = 60,
+        |settings| settings.limits.pinned_bytes_max = 70,
         "
         large reads
         a: connect echo
@@ -523,7 +604,7 @@ fn unfinished_input_beyond_the_bound() {
         a: bytes 0083 00000000 616263
         a: bytes 0083 00
         count kept
-            kept 9
+            kept 12
         a: bytes 000000 616263
         a: bytes 8083 00000000 616263
             a: text abcabcabcabc
@@ -534,24 +615,24 @@ fn unfinished_input_beyond_the_bound() {
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n
         c: raw 1234567890
         count kept
-            kept 50
+            kept 60
         b: connect echo
             b: 101
         b: bytes 0185 00000000 6161616161
         count kept
-            kept 55
+            kept 65
         b: bytes 0086 00000000 616161616161
-            b: reset
+            a: reset
         count kept input-closed connections
-            kept 50 input-closed 1 connections 2
-        a: bytes 8081 00000000 62
-            a: text 41 bytes
+            kept 31 input-closed 1 connections 2
+        b: bytes 8081 00000000 62
+            b: text aaaaaaaaaaab
         c: raw 1234567890123456789012345678901234567890
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         count kept input-closed connections
             kept 0 input-closed 1 connections 2
-        a: bytes 0183 00000000 616263
-        a: reset
+        b: bytes 0183 00000000 616263
+        b: reset
         count kept
             kept 0
         ",

@@ -122,7 +122,8 @@ fn publishing() {
         a: POST /publish | X-API-Key: anna.p:a/#.p:b > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"b/c\",\"data\":2}]
             a: 403 [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
         a: POST /publish > {\"topic\":\"public/a\",\"data\":1}
-            a: 401 [www-authenticate: Bearer] unauthorized
+            a: 401 close [www-authenticate: Bearer] unauthorized
+            a: closed
         count published
             published 3
         ",

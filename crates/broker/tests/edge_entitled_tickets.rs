@@ -52,6 +52,36 @@ fn a_return_needs_no_token() {
     );
 }
 
+/// Who has another issuer's token of the same subject is somebody else.
+#[test]
+fn a_ticket_is_of_its_issuer() {
+    check_with(
+        with_tokens,
+        "
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all.o:one
+            a: welcome ping 60s
+        a: subscribe 1 news
+            a: subscribed 1 through 7:0
+        a: ticket 9
+            a: ticket 9 until 4600000 ms
+        a: reset
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all.o:two kept
+            a: welcome ping 60s
+            a: error connection ticket_refused
+        a: reset
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.all.o:one.j:3 kept
+            a: welcome ping 60s resumed 1
+            a: subscribed 1 through 7:0 continued
+        ",
+    );
+}
+
 /// It opens no door for longer than the token does, and none when that is revoked.
 #[test]
 fn what_ends_a_token_ends_its_tickets() {

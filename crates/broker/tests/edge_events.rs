@@ -331,7 +331,7 @@ fn refused_streams() {
     check(&format!(
         "
         c: connect
-        c: GET /events?x{too_many}
+        c: GET /events?token=x{too_many}
             c: 400 too_many_topics
         c: GET /events?topic=a | Last-Event-ID: {too_long}
             c: 400 cursor_too_large
@@ -354,9 +354,9 @@ fn refused_streams() {
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
-            c: id -,7:1,-
+            c: id -,7:1,!
         b: publish 0 a y
-            c: event id -,7:2,- {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
+            c: event id -,7:2,! {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
         d: connect
         d: GET /topics/b | Accept: text/event-stream
             d: 200 close stream
@@ -368,13 +368,13 @@ fn refused_streams() {
         c: reset
         b: publish 0 a missed
         c: connect
-        c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,-
+        c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,!
             c: 200 close stream
             c: retry 2000
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
-            c: event id -,7:3,- {\"topic\":\"a\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"missed\"}
+            c: event id -,7:3,! {\"topic\":\"a\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         ",
     );

@@ -71,9 +71,11 @@ fn cursors_of_a_blocked_client_are_bounded() {
         a: block
         b: flood x/1 1..1
         b: flood x/1 2..20
-            a: reset
         count subscriptions filters slow
             subscriptions 0 filters 0 slow 1
+        a: open
+            a: close 3002 slow_consumer
+            a: closed
         ",
     );
 }

@@ -496,7 +496,7 @@ fn a_stream_resumes() {
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
-            c: id -,-,7:0/7:...
+            c: id -,-,7:0/7:~4
         b: publish 0 x/1 one
             c: event id -,-,7:0/7:1... {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
         b: publish 0 x/2 two
@@ -583,7 +583,7 @@ fn a_stream_whose_log_cannot_be_read() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"z\",\"position\":\"7:0\",\"complete\":true}
-            c: id -,-,7:0/7:...
+            c: id -,-,7:0/7:~4
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
             c: event crore.error {\"topic\":\"+/1\",\"code\":\"log_unavailable\",\"detail\":\"the log cannot take publications now\"}
@@ -596,7 +596,7 @@ fn a_stream_whose_log_cannot_be_read() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"z\",\"position\":\"7:0\",\"complete\":true}
-            c: id -,-,7:0/7:...
+            c: id -,-,7:0/7:~4
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
             c: event id -,-,7:0/7:1... {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
@@ -629,7 +629,7 @@ fn a_stream_that_ends_behind_a_full_socket() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
-            c: id -/7:...
+            c: id -/7:~4
         c: block
         b: flood x/2 1..5
         homes stop 1

@@ -47,6 +47,21 @@ fn publish_and_history() {
     );
 }
 
+/// A person that opens the clients' port with a browser or with curl learns what it is.
+#[test]
+fn the_root_tells_what_this_port_is() {
+    check(
+        "
+        c: connect
+        c: GET /
+            c: 200 [content-type: text/plain; charset=utf-8] 673 bytes to s says otherwise.|Documents: https://github.com/crore/crore|
+        c: POST / > x
+            c: 405 close [allow: GET, OPTIONS] method_not_allowed
+            c: closed
+        ",
+    );
+}
+
 #[test]
 fn the_envelope() {
     check(
@@ -336,7 +351,7 @@ fn refusals() {
         },
         "
         c: connect
-        c: GET /
+        c: GET /index.html
             c: 404 not_found
         c: GET /connection/websocket
             c: 404 not_found
@@ -444,7 +459,7 @@ fn head() {
         c: HEAD /topics/a
             c: 405 [allow: GET, POST, OPTIONS]
         c: HEAD /
-            c: 404
+            c: 405 [allow: GET, OPTIONS]
         c: GET /topics/a
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         ",
@@ -535,4 +550,44 @@ fn cross_origin() {
             c: 200 [access-control-allow-origin: https://anybody] {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         ",
     );
+    // A page without TLS is another origin than the node with it.
+    check_with(
+        |_| (),
+        "
+        c: connect tls
+        c: GET /nowhere | Origin: https://h
+            c: 404 [access-control-allow-origin: https://h] not_found
+        c: GET /topics/a | Origin: http://h
+            c: 403 origin_forbidden
+        ",
+    );
+}
+
+/// A node that only its own machine reaches, and that asks nobody for a credential, is not for pages whose name has come to resolve
+/// to loopback.
+#[test]
+fn hosts_of_a_node_on_loopback() {
+    let script = |origin: &'static str, answer: &str| {
+        let script = format!(
+            "
+            c: connect
+            c: GET /nowhere
+                c: {answer}
+            c: GET /nowhere | Origin: http://h
+                c: {}
+            ",
+            answer.replace("404 ", "404 [access-control-allow-origin: http://h] ")
+        );
+        check_with(
+            |settings| {
+                settings.addresses.are_loopback = true;
+                settings.allowed_origins = vec![origin.into()];
+            },
+            &script,
+        );
+    };
+    script("https://page.example", "421 misdirected");
+    script("https://h", "404 not_found");
+    script("http://h:8000", "404 not_found");
+    script("*", "404 not_found");
 }

@@ -87,6 +87,36 @@ fn requests_are_told_without_their_queries() {
     );
 }
 
+/// Pages of an origin that is not permitted are told of once in a minute, whatever the settings are.
+#[test]
+fn refused_origins() {
+    check_with(
+        |_| {},
+        "
+        c: connect
+        c: GET /topics/a | Origin: https://x.example
+            c: 403 origin_forbidden
+        c: GET /topics/a | Origin: https://y.example
+            c: 403 origin_forbidden
+        c: GET /crore | Origin: https://z.example
+            c: 403 origin_forbidden
+        journal
+            origin refused http -:- nobody https://x.example 1
+        time +59s
+        c: GET /topics/a | Origin: https://x.example
+            c: 403 origin_forbidden
+        journal
+        time +1s
+        c: GET /topics/a | Origin: https://x.example
+            c: 403 origin_forbidden
+        c: GET /topics/a | Origin: https://x.example | Origin: https://y.example
+            c: 403 origin_forbidden
+        journal
+            origin refused http -:- nobody https://x.example 4
+        ",
+    );
+}
+
 /// Beyond the rate there is a count, which comes when the second is over.
 #[test]
 fn a_storm_is_a_count() {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use broker::settings::{Durability, Settings};
 use support::check_with;
 
 /// A home has room for one request. Who has been served waits behind those who have not, however much it has sent.
@@ -61,5 +62,74 @@ fn who_waits_for_room_is_not_late() {
             b: 101 crore.v1
             b: welcome ping 60s
         ",
+    );
+}
+
+/// All topics in one log, whose disk hangs until it is told to go on.
+fn on_disk(settings: &mut Settings) {
+    settings.logs[0].durability = Durability::Disk;
+    settings.logs[0].cache_bytes = 1 << 20;
+    settings.limits.request_bytes_max = 48 << 20;
+}
+
+/// A request for 40 topics of 1 MB each.
+fn of_40_mb() -> String {
+    let topics: Vec<String> = (0..40).map(|number| format!("\"t{number}\"")).collect();
+    let payload = "x".repeat(1_000_000);
+    format!(
+        "POST /publish > {{\"topics\":[{}],\"data\":\"{payload}\"}}",
+        topics.join(",")
+    )
+}
+
+/// What one request brings to a log counts before any of it is sent: the second would go beyond the bound.
+#[test]
+fn a_request_has_room_as_a_whole() {
+    let request = of_40_mb();
+    check_with(
+        on_disk,
+        &format!(
+            "
+        large reads
+        a: connect
+        b: connect
+        a: {request}
+        b: {request}
+            b: 503 [retry-after: 1] log_unavailable
+        count published staged
+            published 0 staged 40
+        "
+        ),
+    );
+}
+
+/// Two edges bring as much as each may; what the home has no room for is refused for the moment, and nothing else is lost.
+#[test]
+fn what_a_home_has_staged_is_bounded() {
+    let request = of_40_mb();
+    check_with(
+        |settings| {
+            on_disk(settings);
+            settings.edges_count = 2;
+        },
+        &format!(
+            "
+        large reads
+        a: connect on 0
+        b: connect on 1
+        a: {request}
+        b: {request}
+        count published staged
+            published 0 staged 67
+        disks go
+            a: 200 2314 bytes to ,{{\"topic\":\"t39\",\"epoch\":\"7\",\"offset\":40,\"duplicate\":false}}]}}
+            b: 200 3246 bytes to ry\":true,\"detail\":\"the log cannot take publications now\"}}}}]}}
+        count published staged
+            published 67 staged 0
+        a: POST /topics/t0 > again
+        disks go
+            a: 200 {{\"epoch\":\"7\",\"offset\":68,\"duplicate\":false}}
+        "
+        ),
     );
 }

@@ -2,7 +2,8 @@
 
 mod support;
 
-use broker::settings::{Settings, TicketKey, TicketSettings};
+use broker::settings::{OlderEpoch, Settings, TicketKey, TicketSettings};
+use std::cell::Cell;
 use support::check_with;
 
 fn with_tickets(settings: &mut Settings) {
@@ -109,6 +110,57 @@ fn newer_cursors_win() {
             a: message 3 7<0 7
             a: message 3 8<7 8
             a: caught-up 3 through 10
+        ",
+    );
+}
+
+/// The end of a log is lost, and with it what a ticket says: the client's own cursor still says something.
+#[test]
+fn a_ticket_of_a_lost_end() {
+    let starts = Cell::new(0);
+    let lose_end = |settings: &mut Settings| {
+        with_tickets(settings);
+        // Each world has a second node.
+        if starts.replace(starts.get() + 1) % 2 == 1 {
+            settings.logs[0].epoch = 8;
+            settings.logs[0].older_epochs = vec![OlderEpoch {
+                epoch: 7,
+                valid_below: vec![3],
+            }];
+        }
+    };
+    // The log is in memory, so what holds is beyond its head, and what does not is of an unknown epoch.
+    check_with(
+        lose_end,
+        "
+        b: connect native
+            b: 101 crore.v1
+            b: welcome ping 60s
+        a: connect native
+            a: 101 crore.v1
+            a: welcome ping 60s
+        a: subscribe 1 news, 2 other
+            a: subscribed 1 through 7:0
+            a: subscribed 2 through 7:0
+        b: flood news 1..4
+            a: message 1 1<0 1
+            a: message 1 2<1 2
+            a: message 1 3<2 3
+            a: message 1 4<3 4
+        b: flood other 5..5
+            a: message 2 5<0 5
+        a: ticket 9
+            a: ticket 9 until 1060000 ms
+        a: reset
+        restart
+        a: connect ws
+            a: 101 crore.v1
+        a: hello kept cursor 1 7:2 cursor 2 7:3
+            a: welcome ping 60s resumed 2
+            a: subscribed 1 through 8:0
+            a: gap 1 0..0 BeyondHead
+            a: subscribed 2 through 8:0
+            a: gap 2 0..0 UnknownEpoch
         ",
     );
 }

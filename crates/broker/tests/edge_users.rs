@@ -76,6 +76,37 @@ fn sessions_of_a_user_over_all_threads() {
     );
 }
 
+/// A subject is one user for each issuer that names it.
+#[test]
+fn the_same_subject_of_two_issuers_is_two_users() {
+    check_with(
+        counted,
+        "
+        users max 1
+        a: connect ws
+            a: 101 crore.v1
+        a: hello token anna.o:one.all
+            a: welcome ping 60s
+        b: connect ws on 1
+            b: 101 crore.v1
+        b: hello token anna.o:two.all
+            b: welcome ping 60s
+        c: connect ws
+            c: 101 crore.v1
+        c: hello token anna.o:one.s:news
+            c: error connection too_many_connections
+            c: close 3009 too_many_connections
+            c: closed
+        a: renew 1 anna.o:two.all.j:3
+            a: error request 1 forbidden
+        a: reset
+        b: reset
+        users
+            nobody
+        ",
+    );
+}
+
 /// A connection that stays open counts for whoever its last request showed.
 #[test]
 fn each_request_shows_who_it_counts_for() {

@@ -203,6 +203,7 @@ impl World {
                         generation: edge.next_key,
                     };
                     edge.requests.push_back(Request::AddFilter {
+                        user: 0,
                         filter: slice(FILTERS[filter]),
                         subscription,
                         since: Vec::new(),

@@ -302,22 +302,21 @@ fn a_stream_that_lags_and_memory_that_refuses() {
         commit 4
             e0 message i0 1<0 one
         read e0 s1 i0 after 1
-            e0 stream-gap 1..3
+            e0 stream-gap 1..4
             ask page a 1..3
         answer
             e0 page s1 [2<1 two, 3<2 800 bytes] through 3
         read e0 s1 i0 after 3
-            e0 page s1 [] through 3 caught-up
+            e0 page s1 [4<3 four] through 4 caught-up
         credit e0 100
         pump
-            e0 message i0 4<3 four
         pub a x*800
             append g0 a 5<4 800 bytes
         commit 1
+            e0 message i0 5<4 800 bytes
         pump
         credit e0 100
         pump
-            e0 stream-gap 4..5
         read e0 s1 i0 after 4
             ask page a 4..5
         answer

@@ -321,14 +321,13 @@ fn a_stream_that_lags_beyond_memory() {
             e0 message i0 1<0 one
         credit e0 100
         pump
-            e0 stream-gap 1..4
-            e0 message i0 5<4 five
+            e0 stream-gap 1..7
         read e0 s1 i0 after 2
             ask page a 2..4
         answer
             e0 page s1 [3<2 three, 4<3 four] through 4
-        read e0 s1 i0 after 5
-            e0 page s1 [] through 5 caught-up
+        read e0 s1 i0 after 4
+            e0 page s1 [5<4 five, 6<5 six, 7<6 seven] through 7 caught-up
         ",
     );
 }

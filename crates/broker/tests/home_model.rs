@@ -214,6 +214,7 @@ impl World {
                     edge.asked.insert(filter, edge.next_key);
                     let filter = slice(FILTERS[filter]);
                     edge.requests.push_back(Request::AddFilter {
+                        user: 0,
                         filter,
                         subscription,
                         since: Vec::new(),

@@ -236,6 +236,35 @@ fn history_limits_at_a_start() {
     );
 }
 
+/// What the log keeps is served, wherever the wall clock goes: no record is too old for a rule that names no age.
+#[test]
+fn a_step_of_the_wall_clock_hides_nothing() {
+    check(
+        Setup {
+            age_max_ms: 180_000,
+            history_age_max_ms: u64::MAX,
+            ..Setup::default()
+        },
+        "
+        pub a 1
+        clock +200000
+        time 1000
+        pump
+        sub e0 s1 a since 7:0
+            e0 granted s1 i0 g1 replaying through 0
+        history a 7:0
+            e0 history head 1 [1<0 1]
+        clock -400000
+        history a 7:0
+            e0 history head 1 [1<0 1]
+        time 190000
+        pump
+        history a 7:0
+            e0 history head 1 gap 0..1 Evicted []
+        ",
+    );
+}
+
 #[test]
 fn history_pages() {
     check(

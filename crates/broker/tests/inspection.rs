@@ -84,18 +84,18 @@ fn topics_page_by_page_and_one_of_them() {
         operator publish a/1 four
             published 4
         operator topics
-            a/1 head 4 edges []
-            a/2 head 2 retained 3 edges []
+            a/1 head 4 recent 2 in 10000 ms edges []
+            a/2 head 2 retained 3 recent 1 in 10000 ms edges []
             (next)
-            b/1 head 3 edges []
+            b/1 head 3 recent 1 in 10000 ms edges []
         operator topics a/
-            a/1 head 4 edges []
-            a/2 head 2 retained 3 edges []
+            a/1 head 4 recent 2 in 10000 ms edges []
+            a/2 head 2 retained 3 recent 1 in 10000 ms edges []
         operator topics +/1
-            a/1 head 4 edges []
-            b/1 head 3 edges []
+            a/1 head 4 recent 2 in 10000 ms edges []
+            b/1 head 3 recent 1 in 10000 ms edges []
         operator topic a/1
-            a/1 head 4 edges [] records 2 oldest Some(1) all true
+            a/1 head 4 recent 2 in 10000 ms edges [] records 2 oldest Some(1) all true
         operator topic c
             nothing
         operator history a/1
@@ -103,6 +103,39 @@ fn topics_page_by_page_and_one_of_them() {
             4 four
         ",
     );
+}
+
+/// The rate of a topic is told by its newest messages: those of ten seconds, or as many as are
+/// counted of one topic.
+#[test]
+fn how_fast_topics_grow() {
+    let fast: String = (2..=101)
+        .map(|number| {
+            format!(
+                "
+        operator publish fast x
+            published {number}
+        time +10ms"
+            )
+        })
+        .collect();
+    let script = format!(
+        "
+        operator publish slow one
+            published 1
+        time +9s{fast}
+        operator topics
+            slow head 1 recent 1 in 10000 ms edges []
+            fast head 101 recent 64 in 640 ms edges []
+        time +1s
+        operator topics
+            slow head 1 recent 0 in 10000 ms edges []
+            fast head 101 recent 64 in 1640 ms edges []
+        operator topic fast
+            fast head 101 recent 64 in 1640 ms edges [] records 100 oldest Some(2) all true
+        "
+    );
+    check(&script);
 }
 
 /// Who is thrown out is told so, and whether it may come back; who takes nothing any more is told nothing.

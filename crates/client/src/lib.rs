@@ -44,4 +44,6 @@ pub use session::{
     PublishOptions, Published, Reason, Report, ReportedGap, ServerError, Settings,
     SubscribeOptions, SubscriptionId,
 };
-pub use wire::native::{GapReason, PartitionPosition, Policy, Position, SkipReason, Start};
+pub use wire::native::{
+    CloseCode, ErrorCode, GapReason, PartitionPosition, Policy, Position, SkipReason, Start,
+};

@@ -314,3 +314,30 @@ fn bounds() {
         assert_eq!(session.inflight(), 0);
     }
 }
+
+/// Who is fenced publishes nothing more as this producer: on a new connection it would be the newest, and fence its successor.
+#[test]
+fn who_is_fenced_stays_silent() {
+    let mut node = Node::default();
+    let mut session = Session::new(Settings::default(), 3);
+    let mut conversation = connect(&mut session, &mut node);
+    let first = session.publish("t", b"1", &numbered(), true).unwrap();
+    let second = session.publish("t", b"2", &numbered(), true).unwrap();
+    let free = session.publish("t", b"3", &keyed("k"), true).unwrap();
+    let error = ErrorFrame::new(Reference::Request(first), ErrorCode::ProducerFenced);
+    conversation.send(&ServerFrame::Error(error));
+    let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
+    session.receive(&mut input, 0).unwrap();
+    let told = answers(&mut session);
+    assert!(matches!(told[..], [(request, Answer::Refused(_))] if request == first));
+    let refused = session.publish("t", b"4", &numbered(), true);
+    assert_eq!(refused, Err(CommandError::Fenced));
+    session.disconnected(Reason::Ended, Some(0));
+    connect(&mut session, &mut node);
+    assert_eq!(payloads(&node), [b"3"]);
+    let told = answers(&mut session);
+    let code = u32::from(ErrorCode::ProducerFenced.number());
+    assert!(matches!(&told[..], [
+        (one, Answer::Refused(error)), (other, Answer::Published(_)),
+    ] if *one == second && error.code == code && *other == free));
+}

@@ -37,9 +37,7 @@ fn gap_name(reason: GapReason) -> &'static str {
 
 fn skip_name(reason: SkipReason) -> &'static str {
     match reason {
-        SkipReason::Slow => "slow",
         SkipReason::Conflated => "conflated",
-        SkipReason::Expired => "expired",
         SkipReason::Dropped => "dropped",
         SkipReason::Other(_) => "other",
     }

@@ -1,8 +1,8 @@
 //! The command line. Each command's arguments stand beside its code.
 
 use crate::commands::{
-    bench, completion, config, conn, demo, drain, health, history, log, publish, serve, subscribe,
-    tls, token, top, topic, upgrade,
+    bench, completion, config, conn, demo, drain, health, history, log, login, publish, serve,
+    subscribe, tls, token, top, topic, upgrade,
 };
 use crate::configuration::Sources;
 use crate::{doctor, plan};
@@ -28,7 +28,7 @@ pub struct Arguments {
 pub enum Command {
     /// Run a node.
     Serve(serve::Arguments),
-    /// Start a node, connect thousands of subscribers, and show what happens. It takes no configuration, and has no TLS.
+    /// Start a node, connect thousands of subscribers, and show rates and latencies; or break it (--break-it). No configuration, no TLS.
     Demo(demo::Arguments),
     /// Publish a message, or one for each line of standard input.
     #[command(name = "pub")]
@@ -46,23 +46,25 @@ pub enum Command {
     Topic(topic::Arguments),
     /// Measure a node under load, and verify every stream.
     Bench(bench::Arguments),
-    /// Examine the machine: what limits how many connections, and what to do about it.
+    /// Examine the machine: how many connections it can hold, and how to raise that number.
     Doctor(doctor::Arguments),
-    /// Predict what a load takes: memory, processors, bandwidth, and the first wall.
+    /// Predict what a load needs: memory, processors and bandwidth, and which of them runs out first.
     Plan(plan::Arguments),
-    /// Look into a durable log: is it whole, what is in it, how large is it.
+    /// Check, print, measure or repair a log on disk.
     Log(log::Arguments),
-    /// Make a certificate to try TLS out.
+    /// Print a link that logs a browser in at the operators' page. It works once, for an hour.
+    Login(login::Arguments),
+    /// Make a self-signed certificate to try out TLS.
     Tls(tls::Arguments),
     /// Make and check keys and tokens, and revoke tokens.
     Token(token::Arguments),
-    /// Lead a node's clients away, and end it.
+    /// Drain a node: send its clients away, then end it.
     Drain(drain::Arguments),
     /// Ask a node whether it is ready.
     Health(health::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
-    /// Replace a running node by its program as it is on disk now; clients stay connected and miss nothing.
+    /// Upgrade a running node in place to the program now on disk. Clients stay connected and miss nothing.
     Upgrade(upgrade::Arguments),
     /// Describe every metric of a node, as Markdown.
     Metrics,
@@ -77,7 +79,7 @@ pub enum Command {
 /// Where the configuration comes from: flags that several commands share.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConfigurationArguments {
-    /// Configuration file; without one the defaults hold.
+    /// Configuration file. Without one, the defaults hold.
     #[arg(long, value_name = "FILE", env = "CRORE_CONFIG")]
     pub config: Option<PathBuf>,
     /// Address for clients (listen.clients); may be repeated.
@@ -101,7 +103,7 @@ pub struct ConfigurationArguments {
     /// Directory of logs on disk (node.data_dir).
     #[arg(long, value_name = "DIRECTORY")]
     pub data_dir: Option<String>,
-    /// Serve everybody who can reach the node: whoever can connect can publish and read all (listen.open).
+    /// Serve every client that can reach the node, even with authentication off (listen.open).
     #[arg(long)]
     pub open: bool,
     /// `text` or `json` (logging.format).

@@ -4,7 +4,7 @@
 //! was expected, and shows nothing of a key.
 
 use crate::configuration::fault::{Fault, Faults, Origin};
-use crate::configuration::relations::entitlement::takes_tokens;
+use crate::configuration::relations::entitlement::{is_anything, takes_tokens};
 use crate::configuration::value::Value;
 use crate::configuration::{Configuration, Entry};
 use crate::logging::{Level, Log};
@@ -63,7 +63,6 @@ pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
             subscribe: list("entitlement.anonymous_subscribe"),
             publish: list("entitlement.anonymous_publish"),
             history: list("entitlement.anonymous_history"),
-            presence: Vec::new(),
         },
         notice_before_s: (notice_before_ms.unwrap_or(0) / 1_000) as u32,
         users_are_counted: configuration
@@ -153,8 +152,9 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
     let lifetime_max_s = seconds("entitlement.token_lifetime_max");
     Ok(JudgeSettings {
         rules: TokenRules {
-            issuers: configuration.texts("entitlement.issuers").to_vec(),
-            audiences: configuration.texts("entitlement.audiences").to_vec(),
+            issuers: wanted(configuration, "entitlement.issuers"),
+            audiences: wanted(configuration, "entitlement.audiences"),
+            token_types: configuration.texts("entitlement.token_types").to_vec(),
             leeway_s: seconds("entitlement.leeway") as u32,
             lifetime_max_s: (lifetime_max_s > 0).then_some(lifetime_max_s as u32),
         },
@@ -163,11 +163,20 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
     })
 }
 
+/// What a claim must be; empty: anything, which `*` says aloud.
+fn wanted(configuration: &Configuration, key: &str) -> Vec<String> {
+    let words = configuration.texts(key);
+    match is_anything(words) {
+        true => Vec::new(),
+        false => words.to_vec(),
+    }
+}
+
 /// Things to tell at the start.
 pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     let mut notices = Vec::new();
     if !takes_tokens(configuration) {
-        let sentence = "nobody is asked for a token (entitlement.mode = \"open\"): whoever can connect can publish and read everything; for development only";
+        let sentence = "authentication is off (entitlement.mode = \"open\"): everyone who can connect can publish and read everything; use this for development only";
         return vec![(Level::Warn, sentence.into())];
     }
     if data_dir(configuration).is_none() {
@@ -183,7 +192,33 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
         let sentence = "entitlement.jwks_url has no TLS: whoever is between the issuer and this node can make keys";
         notices.push((Level::Warn, sentence.into()));
     }
+    notices.extend(notices_of_claims(configuration));
     notices
+}
+
+/// Keys of an issuer sign for everything that trusts it: what is not asked of tokens anybody of its other users may have.
+fn notices_of_claims(configuration: &Configuration) -> Vec<(Level, String)> {
+    let is_public = |entry: &Entry| entry.get("public_key_file").is_some();
+    let has_set = ["entitlement.jwks_url", "entitlement.jwks_file"]
+        .iter()
+        .any(|key| configuration.given(key).is_some());
+    if !has_set && !configuration.token_keys.iter().any(is_public) {
+        return Vec::new();
+    }
+    let is_empty = |key| configuration.texts(key).is_empty();
+    let mut sentences = Vec::new();
+    if is_empty("entitlement.audiences") {
+        sentences.push("tokens are taken whatever they were issued for: give entitlement.audiences, or [\"*\"] if the issuer signs for nothing else");
+    }
+    if is_empty("entitlement.issuers") {
+        sentences.push("tokens of every issuer whose key is known are taken: give entitlement.issuers, or [\"*\"] if the keys are of one issuer");
+    }
+    let lifetime_max = configuration.number("entitlement.token_lifetime_max");
+    if lifetime_max.unwrap_or(0) == 0 {
+        sentences.push("tokens need not expire: give entitlement.token_lifetime_max, so that a stolen one ends by itself");
+    }
+    let warning = |sentence: &str| (Level::Warn, sentence.to_owned());
+    sentences.into_iter().map(warning).collect()
 }
 
 /// Writes what a judge has to say to the log, on a thread of its own, until the judge is gone. `changed` is called when other keys have come.
@@ -309,7 +344,8 @@ fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
         return Err(bad("algorithm", "the key has no algorithm".into()));
     };
     let of = |key: &str, made: Result<TokenKey, KeyError>| {
-        made.map_err(|error| bad(key, error.to_string()))
+        let made = made.map_err(|error| bad(key, error.to_string()))?;
+        Ok(made.of_issuer(entry.text("issuer")))
     };
     if algorithm.family() == Family::Hmac {
         let (key, secret) = match entry.get("secret") {
@@ -405,7 +441,6 @@ fn api_key(entry: &Entry) -> ApiKey {
             subscribe: list("subscribe"),
             publish: list("publish"),
             history: list("history"),
-            presence: list("presence"),
         },
         operates: matches!(entry.get("operate"), Some((Value::Boolean(true), _))),
     }

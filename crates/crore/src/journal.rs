@@ -113,6 +113,21 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
                 ),
             }
         }
+        Event::OriginRefused {
+            client,
+            origin,
+            count,
+        } => {
+            let fields = Fields::of(client, plain_count)
+                .and("origin", or_dash(origin))
+                .and("count", count.to_string());
+            put(
+                Target::Entitlement,
+                Level::Warn,
+                "Pages of an origin that http.allowed_origins does not name were refused.",
+                &fields,
+            );
+        }
         Event::LeftOut { access, audit } => {
             log.count_left_out(access + audit);
             for (target, count) in [(Target::Access, access), (Target::Audit, audit)] {

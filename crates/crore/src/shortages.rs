@@ -30,15 +30,19 @@ enum Shortage {
     Memory,
     Watches,
     TcpMemory,
+    Retention,
+    Retained,
 }
 
-const ALL: [Shortage; 6] = [
+const ALL: [Shortage; 8] = [
     Shortage::Connections,
     Shortage::Descriptors,
     Shortage::Files,
     Shortage::Memory,
     Shortage::Watches,
     Shortage::TcpMemory,
+    Shortage::Retention,
+    Shortage::Retained,
 ];
 
 /// What is known at one moment.
@@ -47,6 +51,9 @@ struct Sample {
     at: Instant,
     sockets: Statistics,
     connections_max: u64,
+    /// See `node::Troubles`.
+    retention_failed: u64,
+    retained_lost: u64,
 }
 
 /// A line to write.
@@ -112,6 +119,8 @@ fn sample(node: &RwLock<Option<Node>>) -> Option<Sample> {
         at: Instant::now(),
         sockets: node.sockets(),
         connections_max: node.connections_max(),
+        retention_failed: node.troubles().retention_failed(),
+        retained_lost: node.troubles().retained_lost(),
     })
 }
 
@@ -123,7 +132,7 @@ fn look(
 ) -> Vec<Line> {
     let mut lines = Vec::new();
     for (shortage, course) in ALL.into_iter().zip(courses) {
-        course.count(shortage.counter(&sample.sockets), sample.at);
+        course.count(shortage.counter(sample), sample.at);
         lines.extend(course.warning(shortage, sample.at, &limit));
         lines.extend(course.end(shortage, sample));
     }
@@ -197,7 +206,8 @@ impl Course {
 }
 
 impl Shortage {
-    fn counter(self, sockets: &Statistics) -> u64 {
+    fn counter(self, sample: &Sample) -> u64 {
+        let sockets = &sample.sockets;
         match self {
             Shortage::Connections => sockets.refused,
             Shortage::Descriptors => sockets.accept_errors.descriptors,
@@ -205,6 +215,8 @@ impl Shortage {
             Shortage::Memory => sockets.accept_errors.memory,
             Shortage::Watches => sockets.accept_errors.watches,
             Shortage::TcpMemory => sockets.starved_writes,
+            Shortage::Retention => sample.retention_failed,
+            Shortage::Retained => sample.retained_lost,
         }
     }
 
@@ -231,6 +243,12 @@ impl Shortage {
             Shortage::TcpMemory => {
                 "Messages wait: the system has no memory for TCP. They are sent when it has."
             }
+            Shortage::Retention => {
+                "A log on disk cannot drop what is too old or too much: its disk refuses."
+            }
+            Shortage::Retained => {
+                "Retained messages are lost on disk: their segment was due, and they could not be copied."
+            }
         }
     }
 
@@ -242,6 +260,8 @@ impl Shortage {
             Shortage::Memory => "Connections lack no memory any more.",
             Shortage::Watches => "Connections lack no epoll watches any more.",
             Shortage::TcpMemory => "Messages wait for TCP memory no more.",
+            Shortage::Retention => "Logs on disk drop what is due again.",
+            Shortage::Retained => "No more retained messages are lost.",
         }
     }
 
@@ -254,6 +274,9 @@ impl Shortage {
             Shortage::Memory => "`crore doctor` says how much memory connections need",
             Shortage::Watches => "`crore doctor` says how to raise fs.epoll.max_user_watches",
             Shortage::TcpMemory => "`crore doctor` says how to raise net.ipv4.tcp_mem",
+            Shortage::Retention | Shortage::Retained => {
+                "see that its files can be read and removed and its disk has room; `crore log verify` says what is damaged"
+            }
         }
     }
 }

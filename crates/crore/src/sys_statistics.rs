@@ -1,24 +1,31 @@
-//! Figures of the node on `$sys/node/NAME/statistics`, every `sys.interval`.
+//! Figures of the node on `$sys/node/NAME/statistics`, every `sys.interval`, and for the charts of
+//! the operators' page.
 //!
 //! Place: beside the node, on a thread of its own: it asks as a scrape of `/metrics` does, and publishes through a shard.
 //! Invariant: figures of the whole node only; nothing of a client or a topic.
 
 use crate::reload::Reloader;
+use crate::statistics_history::StatisticsHistory;
 use broker::sys::statistics_topic;
 use node::{Node, NodeStatistics};
 use serde_json::json;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often it looks whether it is time.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Publishes for as long as the node runs, whenever the configuration in force asks for it.
+/// Publishes for as long as the node runs, whenever the configuration in force asks for it; and
+/// takes samples for `history`, where there is one.
 ///
 /// # Errors
 /// There is no thread to be had.
-pub fn spawn(node: &Arc<RwLock<Option<Node>>>, reloader: &Arc<Reloader>) -> io::Result<()> {
+pub fn spawn(
+    node: &Arc<RwLock<Option<Node>>>,
+    reloader: &Arc<Reloader>,
+    history: Option<Arc<StatisticsHistory>>,
+) -> io::Result<()> {
     let (node, reloader) = (Arc::clone(node), Arc::clone(reloader));
     let began = Instant::now();
     let work = move || {
@@ -29,15 +36,24 @@ pub fn spawn(node: &Arc<RwLock<Option<Node>>>, reloader: &Arc<Reloader>) -> io::
             let interval = Duration::from_millis(interval_ms);
             let is_due = published.is_none_or(|at| at.elapsed() >= interval);
             let is_wanted = is_due && reloader.is_on("sys.statistics");
+            let now = Instant::now();
+            let charted = history.as_ref().filter(|history| history.is_due(now));
             // Not before: a reload has the configuration, and then wants the node.
             let node = node.read().unwrap_or_else(PoisonError::into_inner);
             let Some(node) = &*node else {
                 return;
             };
+            if !is_wanted && charted.is_none() {
+                continue;
+            }
+            let statistics = node.statistics();
+            if let Some(history) = charted {
+                history.record(&statistics, (now, SystemTime::now()));
+            }
             if is_wanted {
-                published = Some(Instant::now());
+                published = Some(now);
                 let name = &node.settings().node_name;
-                let text = described(name, began.elapsed(), &node.statistics());
+                let text = described(name, began.elapsed(), &statistics);
                 node.publish_own(&statistics_topic(name), text.as_bytes());
             }
         }

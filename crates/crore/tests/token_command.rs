@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -178,7 +179,7 @@ fn tokens_of_every_kind_of_key() {
         let (code, output, errors) = run(&check, &token);
         assert_eq!(code, 0, "{algorithm}\n{output}{errors}");
         for line in [
-            "taken",
+            "valid",
             "subject        anna",
             "subscribe      news/#",
             "publish        chat/{sub}",
@@ -192,6 +193,48 @@ fn tokens_of_every_kind_of_key() {
         let (code, output, _) = run(&check, &forged);
         assert_eq!(code, 1);
         assert!(output.starts_with("refused (unauthorized): "), "{output}");
+    }
+}
+
+/// A key in a file is its owner's alone, whatever the umask is, and no file is written over.
+#[test]
+fn keys_in_files() {
+    let directory = Directory::new("token-files");
+    for (more, lines) in [(&["--algorithm", "HS256"][..], 0), (&[], 7)] {
+        let file = directory.file(&format!("key-{lines}"));
+        let mut arguments = vec!["token", "key", "-o", &file];
+        arguments.extend(more);
+        let printed = done(&arguments);
+        assert_eq!(printed.lines().count(), lines, "{printed}");
+        let mode = std::fs::metadata(&file).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let secret = std::fs::read_to_string(&file).unwrap();
+        assert!(secret.len() > 40 && !printed.contains(secret.trim()));
+        let (code, _, errors) = run(&arguments, "");
+        assert!(
+            code == 1 && errors.contains("cannot be written"),
+            "{errors}"
+        );
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), secret);
+    }
+}
+
+/// A command line is everybody's to read.
+#[test]
+fn no_secret_on_the_command_line() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    for (key, value) in [
+        ("entitlement.secret", secret.to_owned()),
+        ("tickets.keys", secret.repeat(2)),
+    ] {
+        let set = format!("{key}={value}");
+        let (code, _, errors) = run(&["config", "check", "--set", &set], "");
+        assert_eq!(code, 78, "{errors}");
+        let variable = format!("CRORE_{}_FILE", key.replace('.', "_").to_uppercase());
+        let first = format!("flag --set: {key}: ");
+        assert!(errors.contains(&first), "{errors}");
+        assert!(errors.contains(&variable), "{errors}");
+        assert!(!errors.contains(secret), "{errors}");
     }
 }
 
@@ -234,7 +277,7 @@ fn what_is_permitted_is_said_and_what_is_wrong_too() {
         "{output}"
     );
     for (token, expected) in [
-        (make(&[]), "`aud` does not name"),
+        (make(&[]), "`aud` names none of entitlement.audiences"),
         (
             make(&["--audience", "crore", "--expires", "never"]),
             "has no `exp`",
@@ -326,7 +369,7 @@ fn configurations_that_make_no_sense() {
     );
     check(
         "[[token_key]]\nalgorithm = \"HS256\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n",
-        &["nobody is asked for one"],
+        &["authentication is off"],
     );
     check(
         "[entitlement]\nmode = \"tokens\"\nsecret = \"short-secret\"\n",
@@ -336,6 +379,21 @@ fn configurations_that_make_no_sense() {
         "[entitlement]\nmode = \"tokens\"\njwks_url = \"ftp://a.example/\"\n",
         &["crore.toml:3: entitlement.jwks_url"],
     );
+    // Keys of an issuer sign for its other applications, too.
+    let url = "mode = \"tokens\"\njwks_url = \"https://id.example/jwks\"\n";
+    check(
+        &format!("[entitlement]\nissuers = [\"https://id.example\"]\n{url}"),
+        &["crore.toml:4: entitlement.audiences", "or [\"*\"]"],
+    );
+    check(
+        &format!("[entitlement]\naudiences = [\"*\", \"crore\"]\n{url}"),
+        &["crore.toml:2: entitlement.audiences", "[\"*\"] alone"],
+    );
+    for audience in ["*", "crore"] {
+        let text = format!("[entitlement]\naudiences = [\"{audience}\"]\n{url}");
+        let file = directory.write("crore.toml", &text);
+        done(&["config", "check", "--config", &file]);
+    }
     check(
         "[entitlement]\nmode = \"tokens\"\n[[token_key]]\nalgorithm = \"RS256\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n",
         &[
@@ -458,7 +516,9 @@ fn revocations_hold_at_once_and_after_a_restart() {
     // A file that cannot be read is no empty list.
     let file = Path::new(&directory.file("data")).join("revocations.json");
     std::fs::write(&file, "{").unwrap();
-    let (code, _, errors) = run(&["serve", "--config", &configuration], "");
+    let mut serve = vec!["serve", "--config", &configuration];
+    serve.extend(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let (code, _, errors) = run(&serve, "");
     assert_eq!(code, 1);
     assert!(
         errors.contains("revoked tokens would be taken again"),
@@ -469,7 +529,11 @@ fn revocations_hold_at_once_and_after_a_restart() {
 #[test]
 fn the_port_takes_json_only_and_says_no_in_problems() {
     let directory = Directory::new("token-port");
-    let node = Node::start(&configuration_with_data(&directory));
+    let configuration = configuration_with_data(&directory);
+    // What the port says of requests is asked without a key.
+    let text = std::fs::read_to_string(&configuration).unwrap();
+    let text = format!("{text}[operators]\napi_key = \"beyond_loopback\"\n");
+    let node = Node::start(&directory.write("open-port.toml", &text));
     let post = |media_type: &str, body: &str| {
         node.ask(&format!(
             "POST /api/v1/revocations HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n{body}",

@@ -3,26 +3,34 @@
 //! Place on the path: a log thread's `log::store::Store` writes and reads its files through [`FileDisk`]. Nothing else
 //! of a node touches a file of a log.
 //!
-//! Invariant: a process that has the lock of a directory is the only one that writes there. The lock is the system's,
+//! One file of a log lies outside of its directory: what `log::store` calls the witness. It is `.NAME.end` beside a directory
+//! NAME, so that a directory that is put back from a backup does not bring an older one along.
+//!
+//! Invariants: what is made here is its owner's alone, whatever the umask is: messages are nobody else's to read. A process that has the lock of a directory is the only one that writes there. The lock is the system's,
 //! so it ends with the process, however that ends.
 
 #![forbid(unsafe_code)]
 
-use log::store::{Disk, DiskError};
+use log::store::{Disk, DiskError, WITNESS_NAME};
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
 const LOCK_NAME: &str = "lock";
+/// Of every file and directory that is made: its owner's alone.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// A directory of files.
 #[derive(Debug)]
 pub struct FileDisk {
     directory: PathBuf,
+    /// None for the root of the file system, which has nothing beside it.
+    witness: Option<PathBuf>,
     /// To sync the names.
     handle: File,
     /// Locked as long as it is open.
@@ -83,6 +91,7 @@ impl FileDisk {
         let path = directory.join(LOCK_NAME);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
+        options.mode(FILE_MODE);
         let lock = options.open(&path).map_err(io_error(&path))?;
         disk.lock_with(lock, path)
     }
@@ -153,14 +162,25 @@ impl FileDisk {
         })?;
         Ok(FileDisk {
             directory: directory.to_owned(),
+            witness: witness_of(directory),
             handle,
             lock: None,
         })
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        match &self.witness {
+            Some(witness) if name == WITNESS_NAME => witness.clone(),
+            _ => self.directory.join(name),
+        }
     }
+}
+
+/// The file beside a directory, wherever a path to it leads.
+fn witness_of(directory: &Path) -> Option<PathBuf> {
+    let directory = fs::canonicalize(directory).ok()?;
+    let name = directory.file_name()?.to_str()?;
+    Some(directory.parent()?.join(format!(".{name}.end")))
 }
 
 /// Makes a directory and those above it, durably.
@@ -181,11 +201,41 @@ pub fn make_directory(directory: &Path) -> io::Result<()> {
         };
     }
     make_directory(above)?;
-    match fs::create_dir(directory) {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     File::open(above)?.sync_all()
+}
+
+/// Takes from others what they may do with a directory and the files in it: an older version, or a copy, has left them open. Gives
+/// how many were open. What belongs to another user stays as it is, and links are not followed.
+///
+/// # Errors
+/// What cannot be listed, or changed for another reason.
+pub fn make_private(directory: &Path) -> io::Result<u64> {
+    let mut count = u64::from(make_one_private(directory)?);
+    for entry in fs::read_dir(directory)? {
+        count += u64::from(make_one_private(&entry?.path())?);
+    }
+    Ok(count)
+}
+
+/// The same for one file or directory; gives whether it was open.
+///
+/// # Errors
+/// It cannot be looked at, or changed for another reason than that it is another user's.
+pub fn make_one_private(path: &Path) -> io::Result<bool> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_symlink() || found.mode() & 0o077 == 0 {
+        return Ok(false);
+    }
+    let private = Permissions::from_mode(found.mode() & 0o700);
+    match fs::set_permissions(path, private) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl Disk for FileDisk {
@@ -194,7 +244,16 @@ impl Disk for FileDisk {
     fn create(&mut self, name: &str) -> Result<File, DiskError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
-        options.open(self.path(name)).map_err(disk_error)
+        options.mode(FILE_MODE);
+        let path = self.path(name);
+        let file = options.open(&path).map_err(disk_error)?;
+        if name == WITNESS_NAME
+            && let Some(beside) = path.parent()
+        {
+            let synced = File::open(beside).and_then(|beside| beside.sync_all());
+            synced.map_err(disk_error)?;
+        }
+        Ok(file)
     }
 
     fn open(&mut self, name: &str) -> Result<File, DiskError> {

@@ -1,8 +1,10 @@
 //! A store over a real directory: what it wrote is found again, and a directory has one writer.
 
-use disk::{FileDisk, OpenDiskError};
+use disk::{FileDisk, OpenDiskError, make_private};
 use log::store::{Append, Disk, DiskError, OpenError, ScanQuery, Store, StoreSettings};
 use log::{PageLimits, RecordView};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use stdx::hash::Seed;
 
@@ -14,13 +16,14 @@ impl Folder {
         let name = format!("crore-disk-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
-        Folder(path)
+        // Something of a log lies beside its directory.
+        Folder(path.join("log"))
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
     }
 }
 
@@ -115,6 +118,31 @@ fn a_directory_has_one_writer() {
     FileDisk::open(&folder.0).unwrap();
 }
 
+/// What is made is its owner's alone, and what was open is closed to others.
+#[test]
+fn nobody_else_may_read() {
+    let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
+    let folder = Folder::new("modes");
+    let below = folder.0.join("a/b");
+    let mut disk = FileDisk::open(&below).unwrap();
+    disk.create("segment").unwrap();
+    for directory in [&folder.0, &folder.0.join("a"), &below] {
+        assert_eq!(mode(directory), 0o700, "{}", directory.display());
+    }
+    for file in ["lock", "segment"] {
+        assert_eq!(mode(&below.join(file)), 0o600, "{file}");
+        std::fs::set_permissions(below.join(file), Permissions::from_mode(0o644)).unwrap();
+    }
+    let outside = folder.0.join("outside");
+    std::fs::write(&outside, "").unwrap();
+    std::fs::set_permissions(&outside, Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::symlink(&outside, below.join("link")).unwrap();
+    assert_eq!(make_private(&below).unwrap(), 2);
+    assert_eq!(mode(&below.join("segment")), 0o600);
+    assert_eq!(mode(&outside), 0o644, "links are not followed");
+    assert_eq!(make_private(&below).unwrap(), 0);
+}
+
 /// Who only looks keeps writers out, and leaves nothing behind.
 #[test]
 fn looking_makes_nothing() {
@@ -190,4 +218,37 @@ fn a_lock_is_handed_over() {
     assert!(is_locked(&folder.0), "it is the other one's now");
     drop(next);
     assert!(!is_locked(&folder.0));
+}
+
+/// A directory that is put back from a copy is older than what lies beside it says.
+#[test]
+fn an_older_directory_is_noticed() {
+    let folder = Folder::new("older");
+    let mut store = open(&folder.0, 2).unwrap();
+    append(&mut store, 1);
+    store.close().unwrap();
+    drop(store);
+    let copy: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect();
+    let mut store = open(&folder.0, 2).unwrap();
+    append(&mut store, 2);
+    store.close().unwrap();
+    drop(store);
+    std::fs::remove_dir_all(&folder.0).unwrap();
+    std::fs::create_dir(&folder.0).unwrap();
+    for (path, bytes) in copy {
+        std::fs::write(path, bytes).unwrap();
+    }
+    assert!(folder.0.parent().unwrap().join(".log.end").is_file());
+    let (mut store, found) = Store::inspect(FileDisk::open_locked(&folder.0).unwrap()).unwrap();
+    assert!(!found.damages.is_empty());
+    let mut findings = Vec::new();
+    store.verify(&mut |finding| findings.push(finding.to_string()));
+    assert_eq!(findings, ["0000000000000002.log: missing"]);
+    drop(store);
+    let store = open(&folder.0, 2).unwrap();
+    assert!(store.heads()[1] > 2);
 }

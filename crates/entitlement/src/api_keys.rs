@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use broker::entitlement::{EntitlementLimits, NEVER, Permissions, Terms};
+use broker::entitlement::{NEVER, Permissions, Terms};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt;
@@ -52,7 +52,7 @@ impl ApiKeys {
         let with_terms = |key: ApiKey| {
             let terms = Arc::new(Terms {
                 permissions: key.permissions.clone(),
-                limits: EntitlementLimits::default(),
+                ..Terms::default()
             });
             (key.sha256, (key, terms))
         };

@@ -6,7 +6,9 @@
 
 use crate::refusal::Refusal;
 use crate::token::{Object, present};
-use broker::entitlement::{EntitlementLimits, NEVER, Permissions, SUBJECT_BYTES_MAX, Terms};
+use broker::entitlement::{
+    EntitlementLimits, ISSUER_BYTES_MAX, NEVER, Permissions, SUBJECT_BYTES_MAX, Signer, Terms,
+};
 use broker::topic::Filter;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -28,6 +30,8 @@ pub struct TokenRules {
     pub audiences: Vec<String>,
     /// Clocks may differ by so many seconds.
     pub leeway_s: u32,
+    /// `typ` of the header must be one of these; empty: any, or none.
+    pub token_types: Vec<String>,
     /// `exp` must be there, and at most so many seconds after `iat` (without one: after now).
     pub lifetime_max_s: Option<u32>,
 }
@@ -35,8 +39,6 @@ pub struct TokenRules {
 /// A token's claims, taken over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
-    /// `iss`.
-    pub issuer: Option<String>,
     /// `aud`, a list of one where it is a text; `None` where it is not given.
     pub audiences: Option<Vec<String>>,
     /// `sub`; empty where it is not given.
@@ -49,7 +51,7 @@ pub struct Claims {
     pub not_before_s: u32,
     /// `iat`; 0 where it is not given.
     pub issued_s: u32,
-    /// What it permits and how much.
+    /// What it permits and how much, by the word of `iss`. The key that has signed it is entered by the judge.
     pub terms: Terms,
 }
 
@@ -92,8 +94,6 @@ struct RawPermissions<'a> {
     #[serde(borrow, default)]
     history: Vec<Cow<'a, str>>,
     #[serde(borrow, default)]
-    presence: Vec<Cow<'a, str>>,
-    #[serde(borrow, default)]
     all: Vec<Cow<'a, str>>,
 }
 
@@ -125,6 +125,12 @@ impl Claims {
                 format!("`sub` has at most {SUBJECT_BYTES_MAX} bytes, and no control characters");
             return Err(Refusal::Claims(problem));
         }
+        let issuer = raw.iss.unwrap_or_default();
+        if issuer.len() > ISSUER_BYTES_MAX || issuer.chars().any(char::is_control) {
+            let problem =
+                format!("`iss` has at most {ISSUER_BYTES_MAX} bytes, and no control characters");
+            return Err(Refusal::Claims(problem));
+        }
         let token_id = match &raw.jti {
             Some(id) if id.len() > TOKEN_ID_BYTES_MAX => {
                 let problem = format!("`jti` has at most {TOKEN_ID_BYTES_MAX} bytes");
@@ -135,7 +141,6 @@ impl Claims {
         };
         let seconds = |moment: Option<Moment>, otherwise| moment.map_or(otherwise, |Moment(at)| at);
         Ok(Claims {
-            issuer: raw.iss.map(Cow::into_owned),
             audiences: raw.aud.map(|audience| match audience {
                 Audience::One(one) => vec![one.into_owned()],
                 Audience::Several(several) => several.into_iter().map(Cow::into_owned).collect(),
@@ -153,6 +158,10 @@ impl Claims {
                 limits: match raw.limits {
                     Some(Object(raw)) => limits(raw),
                     None => EntitlementLimits::default(),
+                },
+                signer: Signer {
+                    issuer: issuer.into(),
+                    ..Signer::default()
                 },
             },
         })
@@ -187,7 +196,7 @@ impl Claims {
                 return Err(Refusal::Lifetime);
             }
         }
-        let is_issuer = |issuer: &String| self.issuer.as_ref() == Some(issuer);
+        let is_issuer = |issuer: &String| **issuer == *self.terms.signer.issuer;
         if !rules.issuers.is_empty() && !rules.issuers.iter().any(is_issuer) {
             return Err(Refusal::Issuer);
         }
@@ -231,7 +240,7 @@ pub fn filters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Box<s
 }
 
 fn permissions(raw: &RawPermissions<'_>) -> Result<Permissions, Refusal> {
-    let lists = [&raw.subscribe, &raw.publish, &raw.history, &raw.presence];
+    let lists = [&raw.subscribe, &raw.publish, &raw.history];
     let count: usize = lists.iter().map(|list| list.len()).sum();
     if count + raw.all.len() > FILTERS_MAX {
         return Err(Refusal::TooManyFilters);
@@ -241,7 +250,6 @@ fn permissions(raw: &RawPermissions<'_>) -> Result<Permissions, Refusal> {
         subscribe: list(&raw.subscribe)?,
         publish: list(&raw.publish)?,
         history: list(&raw.history)?,
-        presence: list(&raw.presence)?,
     })
 }
 

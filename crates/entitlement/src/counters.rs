@@ -35,7 +35,7 @@ pub struct Statistics {
     pub not_ready: u64,
     /// Tokens whose signature was known.
     pub cache_hits: u64,
-    /// Tokens whose signature was computed.
+    /// Signatures that were computed, one for each key that a token was tried with.
     pub signatures: u64,
     /// Key sets fetched, or tried to.
     pub fetches: u64,

@@ -8,7 +8,7 @@ use crate::api_keys::{ApiKey, ApiKeys};
 use crate::cache::VerifiedTokens;
 use crate::claims::{Claims, TokenRules};
 use crate::counters::{Counters, Statistics};
-use crate::keys::{KeySet, TokenKey, Tried};
+use crate::keys::{KeySet, TokenKey};
 use crate::notices::{Notice, Notices};
 use crate::refresh::Wish;
 use crate::refusal::Refusal;
@@ -128,8 +128,7 @@ impl TokenJudge {
         now_s: u64,
     ) -> Result<Entitlement, Refusal> {
         let digest = Digest::of(kind, credential);
-        let (verdict, _) = self.verdict(kind, credential, digest, now_s);
-        verdict
+        self.verdict(kind, credential, digest, now_s, &mut 0)
     }
 
     /// Whether this is an API key that may change things at the operators' port.
@@ -175,13 +174,12 @@ impl TokenJudge {
         credential: &[u8],
         digest: Digest,
         now_s: u64,
-    ) -> (Result<Entitlement, Refusal>, bool) {
-        let mut was_computed = false;
-        let verdict = match kind {
-            CredentialKind::Token => self.token(credential, digest, now_s, &mut was_computed),
+        signatures_count: &mut u32,
+    ) -> Result<Entitlement, Refusal> {
+        match kind {
+            CredentialKind::Token => self.token(credential, digest, now_s, signatures_count),
             CredentialKind::ApiKey => self.api_key(credential, digest, now_s),
-        };
-        (verdict, was_computed)
+        }
     }
 
     fn token(
@@ -189,64 +187,76 @@ impl TokenJudge {
         credential: &[u8],
         digest: Digest,
         now_s: u64,
-        was_computed: &mut bool,
+        signatures_count: &mut u32,
     ) -> Result<Entitlement, Refusal> {
         let parts = Parts::of(credential)?;
         let state = self.state();
         let known = self.verified.key_of(&digest);
-        if known.is_some_and(|key| state.keys.has(key)) {
-            self.counters.cache_hits.fetch_add(1, Relaxed);
-        } else {
-            let key = self.verify(&state, &parts, was_computed)?;
-            self.verified.insert(digest, key);
+        let key = match known.and_then(|number| state.keys.get(number)) {
+            Some(key) => {
+                self.counters.cache_hits.fetch_add(1, Relaxed);
+                key
+            }
+            None => {
+                let (number, key) = self.verify(&state, &parts, signatures_count)?;
+                self.verified.insert(digest, number);
+                key
+            }
+        };
+        let rules = &state.rules;
+        if !rules.token_types.is_empty() && !parts.header()?.is_of_type(&rules.token_types) {
+            return Err(Refusal::TokenType);
         }
-        let claims = Claims::parse(&parts.claims()?)?;
-        claims.check(&state.rules, now_s)?;
-        let revocations = self.read_revocations();
-        if revocations.revoke(claims.token_id, &claims.subject, claims.issued_s) {
-            return Err(Refusal::Revoked);
+        let mut claims = Claims::parse(&parts.claims()?)?;
+        claims.check(rules, now_s)?;
+        let signer = &mut claims.terms.signer;
+        if key.issuer().is_some_and(|own| *own != *signer.issuer) {
+            return Err(Refusal::KeyIssuer);
         }
-        drop(revocations);
-        Ok(Entitlement {
+        signer.key_id = key.id().unwrap_or_default().into();
+        signer.key_thumbprint = key.thumbprint();
+        let entitlement = Entitlement {
             digest,
             token_id: claims.token_id,
             issued_s: claims.issued_s,
-            expires_s: claims.ends_s(&state.rules),
+            expires_s: claims.ends_s(rules),
             subject: claims.subject,
             terms: self.terms.share(claims.terms),
-        })
+        };
+        match self.read_revocations().concern(&entitlement) {
+            true => Err(Refusal::Revoked),
+            false => Ok(entitlement),
+        }
     }
 
-    /// The number of the key that has signed it.
-    fn verify(
+    /// The key that has signed it, and its number.
+    fn verify<'a>(
         &self,
-        state: &State,
+        state: &'a State,
         parts: &Parts<'_>,
-        was_computed: &mut bool,
-    ) -> Result<u32, Refusal> {
+        signatures_count: &mut u32,
+    ) -> Result<(u32, &'a TokenKey), Refusal> {
         let header = parts.header()?;
         let id = header.key_id.as_deref();
         let message = parts.message.as_bytes();
-        match state
+        let tried = state
             .keys
-            .verify(header.algorithm, id, message, parts.signature)
-        {
-            Tried::Verified(key) => {
-                self.counters.signatures.fetch_add(1, Relaxed);
-                *was_computed = true;
-                Ok(key)
-            }
-            Tried::Failed => {
-                self.counters.signatures.fetch_add(1, Relaxed);
-                *was_computed = true;
-                Err(Refusal::Signature)
-            }
-            Tried::NoKey => match &self.wish {
-                // A new key of the issuer may be on its way: the client comes back.
-                Some(wish) if wish.ask() => Err(Refusal::KeysMissing),
-                _ if state.keys.is_empty() && self.wish.is_none() => Err(Refusal::NotTaken),
-                _ => Err(Refusal::NoKey),
-            },
+            .verify(header.algorithm, id, message, parts.signature);
+        *signatures_count += tried.keys_count;
+        let computed = u64::from(tried.keys_count);
+        self.counters.signatures.fetch_add(computed, Relaxed);
+        let key = |number| state.keys.get(number).map(|key| (number, key));
+        if let Some(verified) = tried.verified.and_then(key) {
+            return Ok(verified);
+        }
+        if tried.keys_count > 0 {
+            return Err(Refusal::Signature);
+        }
+        match &self.wish {
+            // A new key of the issuer may be on its way: the client comes back.
+            Some(wish) if wish.ask() => Err(Refusal::KeysMissing),
+            _ if state.keys.is_empty() && self.wish.is_none() => Err(Refusal::NotTaken),
+            _ => Err(Refusal::NoKey),
         }
     }
 
@@ -308,14 +318,15 @@ impl TokenJudge {
 
 impl Judge for TokenJudge {
     fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
-        let (verdict, was_computed) = self.verdict(kind, credential, digest, now_s);
+        let mut signatures_count = 0;
+        let verdict = self.verdict(kind, credential, digest, now_s, &mut signatures_count);
         self.counters.count(verdict.as_ref().map(|_| ()));
         if let Err(refusal) = &verdict {
             self.notices.refused(refusal, now_s);
         }
         Judged {
             verdict: verdict.map_err(|refusal| refusal.code()),
-            was_computed,
+            signatures_count,
         }
     }
 

@@ -26,8 +26,7 @@ pub const SECRET_BYTES_MIN: usize = 32;
 pub const RSA_BITS_MIN: usize = 2_048;
 /// Longest modulus; a longer one costs more to verify with than a node should spend.
 pub const RSA_BITS_MAX: usize = 8_192;
-/// Longest name of a key (`kid`), in bytes.
-pub const KEY_ID_BYTES_MAX: usize = 255;
+pub use broker::entitlement::KEY_ID_BYTES_MAX;
 
 /// RSA keys of which nobody said for which of these they are.
 const RSA_ALGORITHMS: &[Algorithm] = &[Algorithm::RS256, Algorithm::RS384, Algorithm::RS512];
@@ -88,7 +87,9 @@ pub struct TokenKey {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
-    /// A hash of all of it: tells whether a key that was read again is still the same.
+    /// Whose it is: tokens that it has signed must say so.
+    issuer: Option<Box<str>>,
+    /// A hash of all of it but the issuer: tells whether a key that was read again is still the same.
     fingerprint: [u8; 32],
 }
 
@@ -258,13 +259,35 @@ impl TokenKey {
             id: id.map(Into::into),
             algorithms: algorithms.into(),
             key,
+            issuer: None,
             fingerprint: hash.finalize().into(),
         })
+    }
+
+    /// The same key, of this issuer alone.
+    #[must_use]
+    pub fn of_issuer(self, issuer: Option<&str>) -> TokenKey {
+        TokenKey {
+            issuer: issuer.map(Into::into),
+            ..self
+        }
+    }
+
+    /// Whose it is, if it was said.
+    pub fn issuer(&self) -> Option<&str> {
+        self.issuer.as_deref()
     }
 
     /// By which tokens name it.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
+    }
+
+    /// A part of its fingerprint, by which operators name a key without a name.
+    pub fn thumbprint(&self) -> u64 {
+        let mut first = [0; 8];
+        first.copy_from_slice(&self.fingerprint[..8]);
+        u64::from_be_bytes(first)
     }
 
     /// Which algorithms it serves.
@@ -288,13 +311,11 @@ pub struct KeySet {
 
 /// What came of trying keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tried {
-    /// The key of this number has signed it.
-    Verified(u32),
-    /// None of those that fit.
-    Failed,
-    /// There is no key for it.
-    NoKey,
+pub struct Tried {
+    /// The number of the key that has signed it.
+    pub verified: Option<u32>,
+    /// Keys that were tried: signatures that were computed. 0: there is no key for it.
+    pub keys_count: u32,
 }
 
 impl KeySet {
@@ -331,14 +352,19 @@ impl KeySet {
         self.keys.is_empty()
     }
 
-    /// Whether the key of this number is still here.
-    pub fn has(&self, number: u32) -> bool {
-        self.keys.iter().any(|(held, _)| *held == number)
+    /// The key of this number, if it is still here.
+    pub fn get(&self, number: u32) -> Option<&TokenKey> {
+        let found = self.keys.iter().find(|(held, _)| *held == number);
+        found.map(|(_, key)| key)
     }
 
     /// Whether both hold the same keys.
     pub fn is_same(&self, other: &KeySet) -> bool {
-        self.len() == other.len() && self.keys.iter().all(|(number, _)| other.has(*number))
+        self.len() == other.len()
+            && self
+                .keys
+                .iter()
+                .all(|(number, _)| other.get(*number).is_some())
     }
 
     /// Tries the keys that fit: those that the token names, else those without a name; at most [`KEYS_TRIED_MAX`].
@@ -355,7 +381,7 @@ impl KeySet {
                 .keys
                 .iter()
                 .any(|(_, key)| key.id.as_deref() == id && fits(key));
-        let mut tried = Tried::NoKey;
+        let mut keys_count = 0;
         let fitting = self.keys.iter().filter(|(_, key)| {
             let is_meant = match (id, is_named) {
                 (None, _) => true,
@@ -365,11 +391,17 @@ impl KeySet {
             is_meant && fits(key)
         });
         for (number, key) in fitting.take(KEYS_TRIED_MAX) {
+            keys_count += 1;
             if key.verifies(algorithm, message, signature) {
-                return Tried::Verified(*number);
+                return Tried {
+                    verified: Some(*number),
+                    keys_count,
+                };
             }
-            tried = Tried::Failed;
         }
-        tried
+        Tried {
+            verified: None,
+            keys_count,
+        }
     }
 }

@@ -39,6 +39,10 @@ pub enum Refusal {
     NotYet,
     /// `iss` is not one of those wanted.
     Issuer,
+    /// The key that has signed it is another issuer's.
+    KeyIssuer,
+    /// `typ` is none of those wanted.
+    TokenType,
     /// `aud` has none of those wanted.
     Audience,
     /// It was revoked.
@@ -78,6 +82,8 @@ impl Refusal {
             Refusal::Lifetime => "lifetime",
             Refusal::NotYet => "not_yet",
             Refusal::Issuer => "issuer",
+            Refusal::KeyIssuer => "key_issuer",
+            Refusal::TokenType => "token_type",
             Refusal::Audience => "audience",
             Refusal::Revoked => "revoked",
             Refusal::UnknownApiKey => "unknown_api_key",
@@ -107,8 +113,10 @@ impl fmt::Display for Refusal {
             Refusal::NoExpiry => "it has no `exp`, and must have one",
             Refusal::Lifetime => "`exp` is further away than token_lifetime_max",
             Refusal::NotYet => "it is not valid yet (`nbf` or `iat`)",
-            Refusal::Issuer => "`iss` is not the issuer that is wanted",
-            Refusal::Audience => "`aud` does not name this audience",
+            Refusal::Issuer => "`iss` is none of entitlement.issuers",
+            Refusal::KeyIssuer => "`iss` is not the issuer of the key that has signed it",
+            Refusal::TokenType => "`typ` of the header is none of entitlement.token_types",
+            Refusal::Audience => "`aud` names none of entitlement.audiences",
             Refusal::Revoked => "it was revoked",
             Refusal::UnknownApiKey => "it is no API key of this node",
             Refusal::NotTaken => "such credentials are not taken here",

@@ -5,11 +5,11 @@
 
 use crate::claims::TOKEN_ID_BYTES_MAX;
 use crate::revocations::{REVOCATIONS_MAX, Revocation, Revocations, Revoked};
-use broker::entitlement::{NEVER, SUBJECT_BYTES_MAX};
+use broker::entitlement::{ISSUER_BYTES_MAX, KEY_ID_BYTES_MAX, NEVER, SUBJECT_BYTES_MAX};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Its name in the data directory.
@@ -17,7 +17,7 @@ pub const FILE_NAME: &str = "revocations.json";
 /// The layout that this code writes and reads.
 const VERSION: u32 = 1;
 /// Largest file that is read: the most revocations with the longest names, each byte escaped.
-const FILE_BYTES_MAX: u64 = (REVOCATIONS_MAX * (6 * 256 + 128)) as u64;
+const FILE_BYTES_MAX: u64 = (REVOCATIONS_MAX * (6 * (256 + 256) + 128)) as u64;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +27,7 @@ struct Document {
     revocations: Vec<Record>,
 }
 
-/// One of `jti` and `sub`, or neither: all tokens.
+/// One of `jti`, `sub` (perhaps with `iss`) and `kid`, or none: all tokens.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -36,6 +36,10 @@ struct Record {
     jti: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sub: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    iss: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     issued_before: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +67,10 @@ pub fn read(data_dir: &Path) -> io::Result<Revocations> {
 /// The old file is still there, then.
 pub fn write(data_dir: &Path, revocations: &Revocations) -> io::Result<()> {
     let (target, new) = paths(data_dir);
-    fs::create_dir_all(data_dir)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data_dir)?;
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -88,17 +95,26 @@ fn paths(data_dir: &Path) -> (PathBuf, PathBuf) {
 
 pub(crate) fn encode(revocations: &Revocations) -> Vec<u8> {
     let record = |revocation: &Revocation| {
-        let (jti, sub) = match &revocation.revoked {
-            Revoked::Token(jti) => (Some(jti.to_string()), None),
-            Revoked::Subject(subject) => (None, Some(subject.to_string())),
-            Revoked::All => (None, None),
-        };
-        let issued_before = jti.is_none().then_some(revocation.issued_before_s);
+        let revoked = &revocation.revoked;
+        let (mut jti, mut sub, mut iss, mut kid) = (None, None, None, None);
+        match revoked {
+            Revoked::Token(id) => jti = Some(id.to_string()),
+            Revoked::Subject { issuer, subject } => {
+                sub = Some(subject.to_string());
+                iss = issuer.as_deref().map(String::from);
+            }
+            Revoked::Key(name) => kid = Some(name.to_string()),
+            Revoked::All => {}
+        }
+        let has_moment = revoked.has_moment();
+        let issued_before = has_moment.then_some(revocation.issued_before_s);
         let ends = (revocation.ends_s != NEVER).then_some(revocation.ends_s);
         Record {
             id: revocation.id,
             jti,
             sub,
+            iss,
+            kid,
             issued_before,
             ends,
         }
@@ -135,18 +151,26 @@ pub fn decode(bytes: &[u8]) -> Result<Revocations, String> {
 
 fn revocation(record: Record) -> Option<Revocation> {
     let fits = |text: &str, bytes_max| !text.is_empty() && text.len() <= bytes_max;
-    let revoked = match (record.jti, record.sub) {
-        (Some(jti), None) if fits(&jti, TOKEN_ID_BYTES_MAX) => Revoked::Token(jti.into()),
-        (None, Some(sub)) if fits(&sub, SUBJECT_BYTES_MAX) => Revoked::Subject(sub.into()),
-        (None, None) => Revoked::All,
+    let is_issuer =
+        |iss: &Option<String>| iss.as_ref().is_none_or(|iss| fits(iss, ISSUER_BYTES_MAX));
+    let revoked = match (record.jti, record.sub, record.iss, record.kid) {
+        (Some(jti), None, None, None) if fits(&jti, TOKEN_ID_BYTES_MAX) => {
+            Revoked::Token(jti.into())
+        }
+        (None, Some(sub), iss, None) if fits(&sub, SUBJECT_BYTES_MAX) && is_issuer(&iss) => {
+            Revoked::Subject {
+                issuer: iss.map(Into::into),
+                subject: sub.into(),
+            }
+        }
+        (None, None, None, Some(kid)) if fits(&kid, KEY_ID_BYTES_MAX) => Revoked::Key(kid.into()),
+        (None, None, None, None) => Revoked::All,
         _ => return None,
     };
-    let is_token = matches!(revoked, Revoked::Token(_));
-    let issued_before_s = match record.issued_before {
-        Some(_) if is_token => return None,
-        None if !is_token => return None,
-        given => given.unwrap_or(0),
-    };
+    if record.issued_before.is_some() != revoked.has_moment() {
+        return None;
+    }
+    let issued_before_s = record.issued_before.unwrap_or(0);
     Some(Revocation {
         id: record.id,
         revoked,
@@ -158,13 +182,24 @@ fn revocation(record: Record) -> Option<Revocation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::token_id;
+    #[test]
+    fn keys_and_issuers_come_back() {
+        let mut all = three();
+        all.add(Revoked::Key("k\n1".into()), 0, NEVER, 0).unwrap();
+        let anna = Revoked::Subject {
+            issuer: Some("https://id.example".into()),
+            subject: "anna".into(),
+        };
+        all.add(anna, 7, 900, 0).unwrap();
+        let again = decode(&encode(&all)).unwrap();
+        assert!(again.after(0).eq(all.after(0)) && again.len() == 5);
+    }
 
     fn three() -> Revocations {
         let mut revocations = Revocations::default();
         let token = Revoked::Token("t\"1".into());
         revocations.add(token, 0, 5_000, 0).unwrap();
-        let subject = Revoked::Subject("anna".into());
+        let subject = Revoked::subject("anna");
         revocations.add(subject, 1_000, NEVER, 0).unwrap();
         revocations.add(Revoked::All, 900, NEVER, 0).unwrap();
         revocations
@@ -175,7 +210,6 @@ mod tests {
         let again = decode(&encode(&three())).unwrap();
         assert!(again.after(0).eq(three().after(0)));
         assert_eq!(again.ids_given(), 3);
-        assert!(again.revoke(token_id("t\"1"), "", 9_999));
         let text = String::from_utf8(encode(&three())).unwrap();
         assert_eq!(
             text,
@@ -197,6 +231,10 @@ mod tests {
             r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"jti":""}]}"#,
             r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"jti":"a","issued_before":1}]}"#,
             r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"sub":"a"}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"iss":"i","issued_before":1}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"kid":"k","issued_before":1}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"kid":"k","sub":"a"}]}"#,
+            r#"{"version":1,"ids_given":0,"revocations":[{"id":1,"kid":""}]}"#,
             r#"{"version":1,"ids_given":0,"revocations":[],"more":1}"#,
         ] {
             assert!(decode(bad.as_bytes()).is_err(), "{bad}");

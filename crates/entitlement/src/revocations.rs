@@ -1,12 +1,12 @@
-//! What was revoked before it expired: single tokens (`jti`), all tokens of a subject (`sub`) or all tokens at all that were
-//! issued before a moment.
+//! What was revoked before it expired: single tokens (`jti`), all that a key has signed, all tokens of a subject (`sub`) or all
+//! tokens at all that were issued before a moment.
 //!
-//! Pure values under the judge's lock. Invariants: at most so many; one for each `jti` and each `sub`, and one for all; each
+//! Pure values under the judge's lock. Invariants: at most so many; one for each `jti`, key and `sub`, and one for all; each
 //! has an end, after which the tokens that it concerns have expired by themselves, or none. A token that does not say when it
 //! was issued counts as issued before every moment.
 
 use crate::claims::token_id;
-use broker::entitlement::{Entitlement, NEVER};
+use broker::entitlement::{Entitlement, NEVER, Signer, user_name};
 use std::collections::{BTreeMap, HashMap};
 
 /// Revocations in force at the same time.
@@ -18,9 +18,29 @@ pub enum Revoked {
     /// The one with this `jti`.
     Token(Box<str>),
     /// Those of this `sub`.
-    Subject(Box<str>),
+    Subject {
+        /// Of this `iss` alone; not given: of every issuer.
+        issuer: Option<Box<str>>,
+        /// The `sub`.
+        subject: Box<str>,
+    },
+    /// All that this key has signed, by its name (`kid`) or its thumbprint ([`Signer::thumbprint`]).
+    Key(Box<str>),
     /// All.
     All,
+}
+
+impl Revoked {
+    /// The tokens of a `sub`, of whichever issuer.
+    pub fn subject(subject: &str) -> Revoked {
+        let (issuer, subject) = (None, subject.into());
+        Revoked::Subject { issuer, subject }
+    }
+
+    /// Whether a moment of issue decides. For a single token it has no meaning, and who has a stolen key writes any moment.
+    pub fn has_moment(&self) -> bool {
+        !matches!(self, Revoked::Token(_) | Revoked::Key(_))
+    }
 }
 
 /// One revocation.
@@ -30,7 +50,7 @@ pub struct Revocation {
     pub id: u64,
     /// Which tokens.
     pub revoked: Revoked,
-    /// Only those issued before; seconds since 1970. Without meaning for a single token.
+    /// Only those issued before; seconds since 1970. 0 where no moment decides ([`Revoked::has_moment`]).
     pub issued_before_s: u32,
     /// From then on it concerns nothing any more; seconds since 1970, [`NEVER`].
     pub ends_s: u32,
@@ -43,6 +63,9 @@ pub struct Revocations {
     /// By the hash of `jti`.
     tokens: HashMap<u64, u64>,
     subjects: HashMap<Box<str>, u64>,
+    /// Subjects of one issuer ([`user_name`]).
+    users: HashMap<Box<str>, u64>,
+    keys: HashMap<Box<str>, u64>,
     all: Option<u64>,
     ids_given: u64,
 }
@@ -110,7 +133,13 @@ impl Revocations {
         };
         match &revocation.revoked {
             Revoked::Token(jti) => _ = self.tokens.remove(&token_id(jti)),
-            Revoked::Subject(subject) => _ = self.subjects.remove(subject),
+            Revoked::Subject { issuer, subject } => {
+                _ = match issuer {
+                    Some(issuer) => self.users.remove(&*user_name(issuer, subject)),
+                    None => self.subjects.remove(subject),
+                }
+            }
+            Revoked::Key(name) => _ = self.keys.remove(name),
             Revoked::All => self.all = None,
         }
         true
@@ -127,24 +156,23 @@ impl Revocations {
         }
     }
 
-    /// Whether a token is revoked, by the hash of its `jti` (0 for none), its `sub` and its `iat` (0 for none).
-    pub fn revoke(&self, token_id: u64, subject: &str, issued_s: u32) -> bool {
+    /// Whether a token is revoked.
+    pub fn concern(&self, token: &Entitlement) -> bool {
         let concerns = |id: &u64| {
             let revocation = self.by_id.get(id);
-            revocation.is_some_and(|revocation| issued_s < revocation.issued_before_s)
+            revocation.is_some_and(|revocation| token.issued_s < revocation.issued_before_s)
         };
+        let signer = &token.terms.signer;
+        let user = || user_name(&signer.issuer, &token.subject);
         self.all.as_ref().is_some_and(concerns)
-            || (token_id != 0 && self.tokens.contains_key(&token_id))
-            || self.subjects.get(subject).is_some_and(concerns)
+            || (token.token_id != 0 && self.tokens.contains_key(&token.token_id))
+            || self.subjects.get(&token.subject).is_some_and(concerns)
+            || (!self.users.is_empty() && self.users.get(&*user()).is_some_and(concerns))
+            || (!self.keys.is_empty() && self.is_key_revoked(signer))
     }
 
-    /// The same of an entitlement.
-    pub fn concern(&self, entitlement: &Entitlement) -> bool {
-        self.revoke(
-            entitlement.token_id,
-            &entitlement.subject,
-            entitlement.issued_s,
-        )
+    fn is_key_revoked(&self, signer: &Signer) -> bool {
+        self.keys.contains_key(&signer.key_id) || self.keys.contains_key(&*signer.thumbprint())
     }
 
     /// Those with numbers above `after`, in order.
@@ -172,7 +200,11 @@ impl Revocations {
     fn id_of(&self, revoked: &Revoked) -> Option<u64> {
         match revoked {
             Revoked::Token(jti) => self.tokens.get(&token_id(jti)).copied(),
-            Revoked::Subject(subject) => self.subjects.get(subject).copied(),
+            Revoked::Subject { issuer, subject } => match issuer {
+                Some(issuer) => self.users.get(&*user_name(issuer, subject)).copied(),
+                None => self.subjects.get(subject).copied(),
+            },
+            Revoked::Key(name) => self.keys.get(name).copied(),
             Revoked::All => self.all,
         }
     }
@@ -181,7 +213,13 @@ impl Revocations {
         let id = revocation.id;
         match &revocation.revoked {
             Revoked::Token(jti) => _ = self.tokens.insert(token_id(jti), id),
-            Revoked::Subject(subject) => _ = self.subjects.insert(subject.clone(), id),
+            Revoked::Subject { issuer, subject } => {
+                _ = match issuer {
+                    Some(issuer) => self.users.insert(user_name(issuer, subject).into(), id),
+                    None => self.subjects.insert(subject.clone(), id),
+                }
+            }
+            Revoked::Key(name) => _ = self.keys.insert(name.clone(), id),
             Revoked::All => self.all = Some(id),
         }
         self.by_id.insert(id, revocation);
@@ -191,6 +229,26 @@ impl Revocations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use broker::entitlement::{Digest, Terms};
+    use std::sync::Arc;
+
+    fn token(token_id: u64, signer: Signer, subject: &str, issued_s: u32) -> Entitlement {
+        Entitlement {
+            digest: Digest([0; 16]),
+            subject: subject.into(),
+            token_id,
+            issued_s,
+            expires_s: NEVER,
+            terms: Arc::new(Terms {
+                signer,
+                ..Terms::default()
+            }),
+        }
+    }
+
+    fn concern(revocations: &Revocations, token_id: u64, subject: &str, issued_s: u32) -> bool {
+        revocations.concern(&token(token_id, Signer::default(), subject, issued_s))
+    }
 
     fn add(revocations: &mut Revocations, revoked: Revoked, before_s: u32, ends_s: u32) -> u64 {
         revocations.add(revoked, before_s, ends_s, 0).unwrap().id
@@ -200,40 +258,82 @@ mod tests {
     fn tokens_subjects_and_all() {
         let mut revocations = Revocations::default();
         let jti = token_id("t1");
-        assert!(!revocations.revoke(jti, "anna", 0));
+        assert!(!concern(&revocations, jti, "anna", 0));
         let token = add(&mut revocations, Revoked::Token("t1".into()), 0, NEVER);
-        assert!(revocations.revoke(jti, "anna", 500));
-        assert!(!revocations.revoke(token_id("t2"), "anna", 500));
-        assert!(!revocations.revoke(0, "anna", 500));
+        assert!(concern(&revocations, jti, "anna", 500));
+        assert!(!concern(&revocations, token_id("t2"), "anna", 500));
+        assert!(!concern(&revocations, 0, "anna", 500));
         assert!(revocations.remove(token) && !revocations.remove(token));
-        assert!(!revocations.revoke(jti, "anna", 500));
+        assert!(!concern(&revocations, jti, "anna", 500));
 
-        let anna = add(
-            &mut revocations,
-            Revoked::Subject("anna".into()),
-            1_000,
-            NEVER,
-        );
+        let anna = add(&mut revocations, Revoked::subject("anna"), 1_000, NEVER);
         for (issued_s, expected) in [(0, true), (999, true), (1_000, false)] {
             assert_eq!(
-                revocations.revoke(0, "anna", issued_s),
+                concern(&revocations, 0, "anna", issued_s),
                 expected,
                 "{issued_s}"
             );
         }
-        assert!(!revocations.revoke(0, "ben", 0) && !revocations.revoke(0, "", 0));
+        assert!(!concern(&revocations, 0, "ben", 0) && !concern(&revocations, 0, "", 0));
         revocations.remove(anna);
 
         add(&mut revocations, Revoked::All, 2_000, NEVER);
-        assert!(revocations.revoke(0, "ben", 1_999) && !revocations.revoke(0, "ben", 2_000));
+        assert!(concern(&revocations, 0, "ben", 1_999) && !concern(&revocations, 0, "ben", 2_000));
         // Of an API key nothing was issued.
-        assert!(!revocations.revoke(0, "server", NEVER));
+        assert!(!concern(&revocations, 0, "server", NEVER));
+    }
+
+    #[test]
+    fn a_subject_of_one_issuer_is_not_that_of_another() {
+        let of = |issuer: &str| {
+            let issuer = issuer.into();
+            let signer = Signer {
+                issuer,
+                ..Signer::default()
+            };
+            token(0, signer, "anna", 500)
+        };
+        let mut revocations = Revocations::default();
+        let anna_of_a = Revoked::Subject {
+            issuer: Some("a".into()),
+            subject: "anna".into(),
+        };
+        let id = add(&mut revocations, anna_of_a.clone(), 1_000, NEVER);
+        assert!(revocations.concern(&of("a")));
+        assert!(!revocations.concern(&of("b")) && !revocations.concern(&of("")));
+        assert_eq!(add(&mut revocations, anna_of_a, 1_000, NEVER), id);
+        add(&mut revocations, Revoked::subject("anna"), 1_000, NEVER);
+        assert!(revocations.remove(id) && revocations.len() == 1);
+        assert!(revocations.concern(&of("a")) && revocations.concern(&of("b")));
+    }
+
+    #[test]
+    fn a_key_is_known_by_its_name_and_by_its_thumbprint() {
+        let by = |key_id: &str, key_thumbprint| Signer {
+            key_id: key_id.into(),
+            key_thumbprint,
+            ..Signer::default()
+        };
+        for (name, signer, expected) in [
+            ("k1", by("k1", 7), true),
+            ("k1", by("k2", 7), false),
+            ("k1", by("", 7), false),
+            ("0000000000000007", by("", 7), true),
+            ("0000000000000007", by("k1", 7), true),
+            ("0000000000000007", by("", 8), false),
+        ] {
+            let mut revocations = Revocations::default();
+            let id = add(&mut revocations, Revoked::Key(name.into()), 0, NEVER);
+            let signed = token(0, signer, "anna", u32::MAX - 1);
+            assert_eq!(revocations.concern(&signed), expected, "{name} {signed:?}");
+            assert!(revocations.remove(id) && !revocations.concern(&signed));
+        }
     }
 
     #[test]
     fn one_for_the_same_tokens_and_it_only_widens() {
         let mut revocations = Revocations::default();
-        let anna = || Revoked::Subject("anna".into());
+        let anna = || Revoked::subject("anna");
         let first = add(&mut revocations, anna(), 1_000, 5_000);
         assert_eq!(add(&mut revocations, anna(), 900, 6_000), first);
         let held: Vec<_> = revocations.after(0).collect();
@@ -266,7 +366,7 @@ mod tests {
         );
         let added = revocations.add(another(), 0, NEVER, 50).unwrap();
         assert_eq!(added.id, REVOCATIONS_MAX as u64 + 1);
-        assert!(!revocations.revoke(token_id("7"), "", 0));
+        assert!(!concern(&revocations, token_id("7"), "", 0));
     }
 
     #[test]
@@ -278,6 +378,6 @@ mod tests {
         let held: Vec<Revocation> = revocations.after(0).cloned().collect();
         let mut again = Revocations::restore(9, held);
         assert_eq!(add(&mut again, Revoked::All, 1, NEVER), 10);
-        assert!(again.revoke(token_id("b"), "", 5));
+        assert!(concern(&again, token_id("b"), "", 5));
     }
 }

@@ -7,7 +7,7 @@ use crate::claims::TOKEN_ID_BYTES_MAX;
 use crate::judge::TokenJudge;
 use crate::revocation_file;
 use crate::revocations::{REVOCATIONS_MAX, Revocation, Revocations, RevocationsFull, Revoked};
-use broker::entitlement::{NEVER, SUBJECT_BYTES_MAX};
+use broker::entitlement::{ISSUER_BYTES_MAX, KEY_ID_BYTES_MAX, NEVER, SUBJECT_BYTES_MAX};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct Wanted {
     /// Only those issued before, seconds since 1970. Not given: all that were issued until now.
     pub issued_before_s: Option<u32>,
     /// Until when it is kept, seconds since 1970. Not given: until the last such token has expired, if tokens have a bound
-    /// for that, else for ever.
+    /// for that, else for ever; of a key always for ever.
     pub ends_s: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for RevokeError {
         match self {
             RevokeError::BadName => write!(
                 formatter,
-                "jti has 1 to {TOKEN_ID_BYTES_MAX} bytes, sub 1 to {SUBJECT_BYTES_MAX}"
+                "jti has 1 to {TOKEN_ID_BYTES_MAX} bytes, sub 1 to {SUBJECT_BYTES_MAX}, iss 1 to {ISSUER_BYTES_MAX}, kid 1 to {KEY_ID_BYTES_MAX}"
             ),
             RevokeError::Full => write!(
                 formatter,
@@ -79,27 +79,31 @@ impl TokenJudge {
         let fits = |name: &str, bytes_max| !name.is_empty() && name.len() <= bytes_max;
         let is_named = match &wanted.revoked {
             Revoked::Token(jti) => fits(jti, TOKEN_ID_BYTES_MAX),
-            Revoked::Subject(subject) => fits(subject, SUBJECT_BYTES_MAX),
+            Revoked::Subject { issuer, subject } => {
+                let is_issuer = |issuer: &str| fits(issuer, ISSUER_BYTES_MAX);
+                fits(subject, SUBJECT_BYTES_MAX) && issuer.as_deref().is_none_or(is_issuer)
+            }
+            Revoked::Key(name) => fits(name, KEY_ID_BYTES_MAX),
             Revoked::All => true,
         };
         if !is_named {
             return Err(RevokeError::BadName);
         }
         let seconds = |at: u64| u32::try_from(at).unwrap_or(NEVER).min(NEVER - 1);
-        let is_token = matches!(wanted.revoked, Revoked::Token(_));
-        let issued_before_s = match is_token {
-            true => 0,
+        let issued_before_s = match wanted.revoked.has_moment() {
+            false => 0,
             // A token of this very second may be one of those that are meant.
-            false => wanted.issued_before_s.unwrap_or(seconds(now_s + 1)),
+            true => wanted.issued_before_s.unwrap_or(seconds(now_s + 1)),
         };
         let rules = self.rules();
+        let is_key = matches!(wanted.revoked, Revoked::Key(_));
         let ends_s = wanted.ends_s.or_else(|| {
+            // Whoever has a stolen key signs another token tomorrow.
+            if is_key {
+                return None;
+            }
             let lifetime_s = u64::from(rules.lifetime_max_s?) + 2 * u64::from(rules.leeway_s);
-            let last_issued_s = match is_token {
-                true => now_s,
-                false => u64::from(issued_before_s),
-            };
-            Some(seconds(last_issued_s.max(now_s) + lifetime_s))
+            Some(seconds(u64::from(issued_before_s).max(now_s) + lifetime_s))
         });
         let ends_s = ends_s.unwrap_or(NEVER);
         self.change(data_dir, |revocations| {

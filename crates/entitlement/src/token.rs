@@ -33,6 +33,21 @@ pub struct Header {
     pub algorithm: Algorithm,
     /// The key's name.
     pub key_id: Option<Box<str>>,
+    /// `typ`: what kind of token it is.
+    pub token_type: Option<Box<str>>,
+}
+
+impl Header {
+    /// Whether `typ` is one of these. Letter case and `application/` before it make no difference (RFC 7515, section 4.1.9).
+    pub fn is_of_type(&self, types: &[String]) -> bool {
+        let bare = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.strip_prefix("application/")
+                .map_or(name.clone(), str::to_owned)
+        };
+        let own = self.token_type.as_deref().map(bare);
+        types.iter().any(|wanted| own == Some(bare(wanted)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,6 +56,8 @@ struct RawHeader<'a> {
     alg: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "present")]
     kid: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    typ: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "is_present")]
     crit: bool,
     #[serde(default, deserialize_with = "is_present")]
@@ -91,6 +108,7 @@ impl<'a> Parts<'a> {
         Ok(Header {
             algorithm,
             key_id: raw.kid.map(Into::into),
+            token_type: raw.typ.map(Into::into),
         })
     }
 

@@ -223,7 +223,7 @@ fn time_issuer_and_audience() {
             issuers: vec!["https://id.example".into()],
             audiences: vec!["crore".into()],
             leeway_s: 5,
-            lifetime_max_s: None,
+            ..TokenRules::default()
         },
         token_keys: vec![hmac_key()],
         ..JudgeSettings::default()

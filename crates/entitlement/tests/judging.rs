@@ -10,11 +10,14 @@ use entitlement::algorithm::Algorithm;
 use entitlement::api_keys::{ApiKey, new_api_key, sha256};
 use entitlement::claims::TokenRules;
 use entitlement::keys::{KeySet, TokenKey, Tried};
+use entitlement::refusal::Refusal;
 use entitlement::revocations::Revoked;
 use entitlement::revoking::{RevokeError, Wanted};
 use entitlement::{JudgeSettings, TokenJudge};
 use std::sync::Arc;
-use support::{NOW_S, Pair, SECRET, claims, hmac, hmac_key, judge, judge_of, judged};
+use support::{
+    NOW_S, Pair, SECRET, claims, hmac, hmac_key, judge, judge_of, judged, refusal, token_of,
+};
 use wire::native::ErrorCode;
 
 #[test]
@@ -23,7 +26,7 @@ fn a_signature_is_computed_once() {
     let token = hmac().token(None, &claims()).unwrap();
     let first = judged(&judge, &token);
     let again = judged(&judge, &token);
-    assert!(first.was_computed && !again.was_computed);
+    assert_eq!((first.signatures_count, again.signatures_count), (1, 0));
     let (first, again) = (first.verdict.unwrap(), again.verdict.unwrap());
     assert_eq!(first, again);
     assert!(Arc::ptr_eq(&first.terms, &again.terms));
@@ -32,13 +35,13 @@ fn a_signature_is_computed_once() {
         ("anna", NOW_S as u32 + 60)
     );
     let wanted = Filter::parse("a/b").unwrap();
-    assert!(first.permits(Action::Publish, wanted) && first.permits(Action::Presence, wanted));
+    assert!(first.permits(Action::Publish, wanted) && first.permits(Action::History, wanted));
     assert_eq!(first.terms.limits, EntitlementLimits::default());
     // Forged ones are computed each time, and never remembered.
     let forged = format!("{}AAAA", &token[..token.len() - 4]);
     for _ in 0..2 {
         let refused = judged(&judge, &forged);
-        assert!(refused.was_computed);
+        assert_eq!(refused.signatures_count, 1);
         assert_eq!(refused.verdict, Err(ErrorCode::Unauthorized));
     }
     let statistics = judge.statistics();
@@ -54,7 +57,7 @@ fn what_is_known_still_expires() {
     assert!(judged(&judge, &token).verdict.is_ok());
     let digest = Digest::of(CredentialKind::Token, token.as_bytes());
     let later = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S + 60);
-    assert!(!later.was_computed);
+    assert_eq!(later.signatures_count, 0);
     assert_eq!(later.verdict, Err(ErrorCode::TokenExpired));
 }
 
@@ -77,7 +80,7 @@ fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
     );
     // The other key is the same as before, and so is what it has signed.
     let again = judged(&judge, &by_new);
-    assert!(again.verdict.is_ok() && !again.was_computed);
+    assert!(again.verdict.is_ok() && again.signatures_count == 0);
     // A name moved to another key means another key.
     judge.replace(JudgeSettings {
         token_keys: vec![old.key(Some("new"))],
@@ -99,8 +102,98 @@ fn few_keys_are_tried() {
         let (message, signature) = token.rsplit_once('.').unwrap();
         set.verify(Algorithm::HS256, None, message.as_bytes(), signature)
     };
-    assert_eq!(tried(3), Tried::Verified(4));
-    assert_eq!(tried(4), Tried::Failed);
+    let of = |verified, keys_count| Tried {
+        verified,
+        keys_count,
+    };
+    assert_eq!(tried(3), of(Some(4), 4));
+    assert_eq!(tried(4), of(None, 4));
+}
+
+#[test]
+fn each_key_that_is_tried_costs_a_signature() {
+    let pairs = [0; 4].map(|_| Pair::new(Algorithm::RS256));
+    let judge = judge(pairs.iter().map(|pair| pair.key(None)).collect());
+    let forged = Pair::new(Algorithm::RS256).token(None);
+    let refused = judged(&judge, &forged);
+    assert_eq!(refused.verdict, Err(ErrorCode::Unauthorized));
+    assert_eq!(refused.signatures_count, 4);
+    assert_eq!(judge.statistics().signatures, 4);
+    // The third of them has signed this one.
+    assert_eq!(judged(&judge, &pairs[2].token(None)).signatures_count, 3);
+}
+
+#[test]
+fn a_revoked_key_signs_nothing_that_holds_whatever_its_tokens_say() {
+    let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
+    let judge = judge(vec![old.key(Some("old")), new.key(None)]);
+    let by_old = judged(&judge, &old.token(Some("old"))).verdict.unwrap();
+    let by_new = judged(&judge, &new.token(None)).verdict.unwrap();
+    assert_eq!(&*by_old.terms.signer.key_id, "old");
+    // Removed first: nothing of the key is here any more but what it has signed.
+    judge.replace(JudgeSettings {
+        token_keys: vec![new.key(None)],
+        ..JudgeSettings::default()
+    });
+    let revoke = |name: &str| {
+        let wanted = Wanted {
+            revoked: Revoked::Key(name.into()),
+            issued_before_s: None,
+            ends_s: None,
+        };
+        judge.revoke(None, wanted, NOW_S).unwrap()
+    };
+    let revocation = revoke("old");
+    assert_eq!((revocation.issued_before_s, revocation.ends_s), (0, NEVER));
+    assert!(judge.is_revoked(&by_old) && !judge.is_revoked(&by_new));
+    // A key without a name goes by its thumbprint, configured or not.
+    revoke(&by_new.terms.signer.thumbprint());
+    assert!(judge.is_revoked(&by_new));
+    let refused = judged(&judge, &new.token(None));
+    assert_eq!(refused.verdict, Err(ErrorCode::TokenRevoked));
+}
+
+#[test]
+fn a_key_of_one_issuer_signs_for_no_other() {
+    let pair = Pair::new(Algorithm::EdDSA);
+    let judge = judge(vec![pair.key(None).of_issuer(Some("https://a.example"))]);
+    for (issuer, expected) in [
+        (Some("https://a.example"), None),
+        (Some("https://b.example"), Some(Refusal::KeyIssuer)),
+        (None, Some(Refusal::KeyIssuer)),
+    ] {
+        let mut claims = claims();
+        if let Some(issuer) = issuer {
+            claims["iss"] = issuer.into();
+        }
+        let token = pair.signing.token(None, &claims).unwrap();
+        assert_eq!(refusal(&judge, &token), expected, "{issuer:?}");
+    }
+}
+
+#[test]
+fn types_of_tokens_are_asked_for_where_they_are_given() {
+    let judge = judge_of(JudgeSettings {
+        rules: TokenRules {
+            token_types: vec!["at+jwt".into()],
+            ..TokenRules::default()
+        },
+        token_keys: vec![hmac_key()],
+        ..JudgeSettings::default()
+    });
+    for (header, expected) in [
+        (r#"{"alg":"HS256","typ":"at+jwt"}"#, None),
+        (r#"{"alg":"HS256","typ":"application/AT+JWT"}"#, None),
+        (r#"{"alg":"HS256","typ":"JWT"}"#, Some(Refusal::TokenType)),
+        (r#"{"alg":"HS256"}"#, Some(Refusal::TokenType)),
+    ] {
+        let sign = |message: &[u8]| hmac().sign(message).unwrap();
+        let token = token_of(header, &claims().to_string(), sign);
+        // The second time its signature is known.
+        for _ in 0..2 {
+            assert_eq!(refusal(&judge, &token), expected, "{header}");
+        }
+    }
 }
 
 #[test]
@@ -224,7 +317,7 @@ fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
     let entitlement = judged(&judge, &token).verdict.unwrap();
     for revoked in [
         Revoked::Token("t1".into()),
-        Revoked::Subject("anna".into()),
+        Revoked::subject("anna"),
         Revoked::All,
     ] {
         let wanted = Wanted {
@@ -242,7 +335,7 @@ fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
         assert!(!judge.is_revoked(&entitlement));
     }
     let nobody = Wanted {
-        revoked: Revoked::Subject("".into()),
+        revoked: Revoked::subject(""),
         issued_before_s: None,
         ends_s: None,
     };
@@ -260,7 +353,7 @@ fn revocations_end_with_the_last_token_that_they_concern() {
         ..JudgeSettings::default()
     });
     let wanted = Wanted {
-        revoked: Revoked::Subject("anna".into()),
+        revoked: Revoked::subject("anna"),
         issued_before_s: None,
         ends_s: None,
     };

@@ -54,6 +54,17 @@ pub struct TopicStart {
     pub all: bool,
 }
 
+/// How many of a topic's newest records are no older than a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecentRecords {
+    /// Records, at most as many as were asked for.
+    pub count: u32,
+    /// When the oldest of them was appended, in milliseconds since 1970-01-01 UTC; 0 without any.
+    pub oldest_ms: u64,
+    /// There were as many as were asked for, and there may be more.
+    pub is_cut: bool,
+}
+
 impl Partition {
     /// Records of a topic with offsets in (after, topic_last], oldest first.
     ///
@@ -150,6 +161,33 @@ impl Partition {
             wanted && left > 0
         });
         TopicStart { oldest, all }
+    }
+
+    /// Counts the newest records of a topic that are no older than `not_before_ms`, at most
+    /// `count_max` of them. `topic_last` as for [`Partition::read_topic`].
+    pub fn recent_of_topic(
+        &self,
+        topic: u32,
+        topic_last: u64,
+        count_max: u32,
+        not_before_ms: u64,
+    ) -> RecentRecords {
+        let mut recent = RecentRecords::default();
+        let oldest = self.oldest().unwrap_or(0);
+        self.visit_topic_back(topic, topic_last, u64::MAX, &mut |_, _, record| {
+            if record.time_ms() < not_before_ms {
+                return false;
+            }
+            recent.is_cut = recent.count == count_max;
+            if recent.is_cut {
+                return false;
+            }
+            recent.count += 1;
+            recent.oldest_ms = record.time_ms();
+            // The one before is not present: older segments need not be searched for it.
+            record.prev() >= oldest
+        });
+        recent
     }
 
     /// Visits every record from offset `from` on, oldest first, until the limits or the end are reached or

@@ -40,8 +40,6 @@ impl Flags {
     pub const NONE: Flags = Flags(0);
     /// Published to be retained as the topic's latest message.
     pub const RETAINED: Flags = Flags(1 << 0);
-    /// The payload is compressed.
-    pub const COMPRESSED: Flags = Flags(1 << 1);
     /// The payload was found to be UTF-8 when it was published.
     pub const TEXT: Flags = Flags(1 << 2);
     /// Not a publication but a mark of the log itself. Publications never carry it.

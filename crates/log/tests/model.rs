@@ -2,8 +2,8 @@
 //! every way of reading, with arguments that make sense and arguments that do not.
 
 use log::{
-    AppendError, Evicted, ForwardLimits, HeapMemory, NewRecord, PageLimits, Partition, RecordView,
-    Settings, TopicIndex, scan_segment,
+    AppendError, Evicted, ForwardLimits, HeapMemory, NewRecord, PageLimits, Partition,
+    RecentRecords, RecordView, Settings, TopicIndex, scan_segment,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -186,6 +186,24 @@ impl Both {
             start.all,
             qualify.len() == present && (present == 0 || present < count)
         );
+        let count = count as u32;
+        let recent = self
+            .partition
+            .recent_of_topic(topic, last, count, not_before_ms);
+        let wanted = RecentRecords {
+            count: qualify.len() as u32,
+            oldest_ms: qualify.last().map_or(0, |record| record.time_ms),
+            is_cut: self
+                .list
+                .iter()
+                .rev()
+                .filter(of_topic)
+                .nth(count as usize)
+                .is_some_and(|next| {
+                    qualify.len() == count as usize && next.time_ms >= not_before_ms
+                }),
+        };
+        assert_eq!(recent, wanted);
     }
 
     /// One forward read of which the visitor takes `take` records.

@@ -1,7 +1,9 @@
 //! Starts on a full disk: what was durable is there and stays, nothing is taken until there is room, and then the log goes on.
 
 use log::store::hostile::HostileDisk;
-use log::store::{Append, Disk, DiskError, OpenError, Store, StoreError, StoreSettings};
+use log::store::{
+    Append, Disk, DiskError, OpenError, PAYLOAD_BYTES_MAX, Store, StoreError, StoreSettings,
+};
 use log::{NewRecord, RecordView};
 use stdx::hash::Seed;
 
@@ -139,7 +141,13 @@ fn a_start_that_dies() {
             set_full(&disk);
             disk.stop_after(calls);
             let died = try_open(&disk, 8).map(|_| ());
-            assert!(matches!(died, Ok(()) | Err(OpenError::Disk(_))), "{died:?}");
+            assert!(
+                matches!(
+                    died,
+                    Ok(()) | Err(OpenError::Disk(_) | OpenError::Unreadable { .. })
+                ),
+                "{died:?}"
+            );
             match is_power {
                 true => disk.crash(),
                 false => disk.kill(),
@@ -209,4 +217,29 @@ fn starts_that_are_refused() {
     assert!(disk.flip_bit(&first.unwrap(), 1_000, 1));
     let mut store = refused(&disk);
     assert_eq!((store.epoch(), offsets(&mut store)), (8, vec![2, 3]));
+}
+
+/// The greatest payload with all the fields that a record can have is a batch. (It is refused for want of room, before
+/// anything of it is copied.)
+#[test]
+fn the_greatest_message_is_a_batch() {
+    let disk = HostileDisk::new(1);
+    let mut store = try_open(&disk, 7).unwrap();
+    set_full(&disk);
+    assert_eq!(append(&mut store, 1), Err(FULL));
+    let mut record = |payload_bytes: usize| {
+        let length = 40 + usize::from(u16::MAX) + payload_bytes;
+        let mut record = vec![0; length];
+        record[..4].copy_from_slice(&(length as u32).to_le_bytes());
+        record[8] = 2; // its offset
+        record[38..40].copy_from_slice(&u16::MAX.to_le_bytes());
+        let append = Append {
+            partition: 0,
+            topic: b"t",
+            record: &record,
+        };
+        store.append(&[append], 1)
+    };
+    assert_eq!(record(PAYLOAD_BYTES_MAX), Err(FULL));
+    assert_eq!(record(PAYLOAD_BYTES_MAX + 1), Err(StoreError::BatchTooLong));
 }

@@ -147,14 +147,14 @@ impl Shards {
             for change in std::mem::take(&mut edge.out.users) {
                 let UserChange::Comes {
                     connection,
-                    subject,
+                    user,
                     connections_max,
                 } = change
                 else {
                     continue;
                 };
-                match self.users.enter(&subject, connections_max) {
-                    true => edge.user_admitted(connection, &subject),
+                match self.users.enter(&user, connections_max) {
+                    true => edge.user_admitted(connection, &user),
                     false => edge.user_refused(connection),
                 }
             }

@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long one shard may take to answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -125,6 +125,12 @@ fn enter(waiting: &Arc<AtomicU32>) -> Option<(Asker, Receiver<Answer>)> {
     let (answer, answered) = channel();
     let waiting = Arc::clone(waiting);
     Some((Asker { answer, waiting }, answered))
+}
+
+/// Milliseconds since 1970-01-01 UTC: what records are stamped with.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_millis() as u64
 }
 
 fn wait(answered: &Receiver<Answer>, deadline: Instant) -> Result<Answer, InspectError> {
@@ -250,11 +256,13 @@ impl Node {
         len_max: u32,
     ) -> Result<Page<SubscribedTopic>, InspectError> {
         let homes = self.settings().homes_count;
+        let now_ms = now_ms();
         list(homes, from, len_max, |cursor, len_max| {
             let question = Question::Topics {
                 from: cursor.place,
                 wanted: wanted.clone(),
                 len_max,
+                now_ms,
             };
             match self.ask(cursor.shard, question)? {
                 Answer::Topics(found, next) => Ok((self.count(cursor.shard, found)?, next)),
@@ -277,6 +285,7 @@ impl Node {
         let question = Question::Topic {
             partition,
             name: name.into(),
+            now_ms: now_ms(),
         };
         let Answer::Topic(Some(detail)) = self.ask(home, question)? else {
             return Ok(None);

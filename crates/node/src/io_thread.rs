@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use stdx::handing::Input;
+use zeroize::Zeroizing;
 
 /// Said to connections that no thread has room for.
 const REFUSAL: &[u8] =
@@ -279,7 +280,7 @@ impl Adoption {
     fn take_over<N: Net>(
         self,
         parts: ReactorParts<N, ThreadMailbox, SystemClock>,
-        taken: io::Result<Vec<u8>>,
+        taken: io::Result<Zeroizing<Vec<u8>>>,
     ) -> Option<Reactor<N, ThreadMailbox, SystemClock>> {
         let taken = taken.map_err(|error| error.to_string());
         let reactor = taken.and_then(|state| {

@@ -15,7 +15,8 @@ use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
 /// Signatures that one turn computes: about a millisecond of ES256, three of the slowest kind (ES384).
-pub const SIGNATURES_TURN_MAX: usize = 16;
+/// The token with which they are reached may have been tried with several keys, and all of these are.
+pub const SIGNATURES_TURN_MAX: u32 = 16;
 /// Questions that one turn answers without a signature, each in a microsecond or two.
 pub const QUESTIONS_TURN_MAX: usize = 1_024;
 
@@ -69,7 +70,7 @@ impl Judging {
         }
         let mut signatures_count = 0;
         for _ in 0..QUESTIONS_TURN_MAX {
-            if signatures_count == SIGNATURES_TURN_MAX {
+            if signatures_count >= SIGNATURES_TURN_MAX {
                 break;
             }
             let Some(question) = self.waiting.pop_front() else {
@@ -84,7 +85,7 @@ impl Judging {
                         question.digest,
                         now.unix_ms / 1_000,
                     );
-                    signatures_count += usize::from(judged.was_computed);
+                    signatures_count += judged.signatures_count;
                     judged.verdict
                 }
                 // A node whose settings have entitlement has a judge.
@@ -145,9 +146,14 @@ mod tests {
     use std::sync::Mutex;
     use stdx::key::Key;
 
-    /// Refuses, and remembers in which order; credentials of an even number have a signature to compute.
-    #[derive(Default)]
-    struct Strict(Mutex<Vec<u32>>);
+    /// Refuses, and remembers in which order; credentials of an even number are tried with so many keys.
+    struct Strict(Mutex<Vec<u32>>, u32);
+
+    impl Default for Strict {
+        fn default() -> Strict {
+            Strict(Mutex::default(), 1)
+        }
+    }
 
     impl Judge for Strict {
         fn judge(&self, _: CredentialKind, credential: &[u8], _: Digest, _: u64) -> Judged {
@@ -156,7 +162,7 @@ mod tests {
             self.0.lock().unwrap().push(number);
             Judged {
                 verdict: Err(ErrorCode::Unauthorized),
-                was_computed: number.is_multiple_of(2),
+                signatures_count: self.1 * u32::from(number.is_multiple_of(2)),
             }
         }
 
@@ -213,11 +219,23 @@ mod tests {
             judging.turn(&mut edge, Now::default());
             // Every second one has a signature.
             let count = answered() - before;
-            assert!(count <= 2 * SIGNATURES_TURN_MAX, "{count}");
+            assert!(count <= 2 * SIGNATURES_TURN_MAX as usize, "{count}");
             before += count;
         }
         assert!(!judging.has_more() && judging.waiting_bytes == 0);
         assert!(judge.0.lock().unwrap().iter().copied().eq(0..100));
+    }
+
+    /// Four keys without names, and tokens that none of them has signed.
+    #[test]
+    fn each_key_that_is_tried_counts_in_a_turn() {
+        let judge = Arc::new(Strict(Mutex::default(), 4));
+        let mut judging = Judging::new(Some(judge.clone()));
+        let mut edge = edge();
+        edge.out.questions = (0..20).map(|number| question(2 * number, 8)).collect();
+        judging.turn(&mut edge, Now::default());
+        let answered = judge.0.lock().unwrap().len();
+        assert_eq!(answered, SIGNATURES_TURN_MAX as usize / 4);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod upgrade;
 pub mod users;
 mod vital;
 
-pub use log_thread::LogError;
+pub use log_thread::{LogError, Troubles};
 pub use running::{
     DoorStatistics, IO_THREADS_END, Node, NodeOptions, NodeStatistics, ProxyOptions, StartError,
     TlsOptions, start,

@@ -13,12 +13,13 @@ use crate::vital::Vital;
 use broker::disk::DiskLetter;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
-use log::store::{DiskError, OpenError, Recovered, Store, StoreError, StoreSettings};
+use log::store::{Damage, DiskError, OpenError, Recovered, Store, StoreError, StoreSettings};
 use std::collections::VecDeque;
 use std::fmt::{self, Display};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -63,6 +64,12 @@ impl fmt::Display for LogError {
                 write!(formatter, "{}: ", directory.display())?;
                 match error {
                     OpenError::Disk(error) => write_disk_error(formatter, *error),
+                    OpenError::Unreadable { .. } => write!(
+                        formatter,
+                        "{error}; the log was not opened, and this start has taken nothing from it. If the disk gives it no \
+                         more, `crore log repair {}` gives up what cannot be read, and says what that is",
+                        directory.display()
+                    ),
                     error => error.fmt(formatter),
                 }
             }
@@ -179,10 +186,21 @@ fn notices_of(name: &str, recovered: &Recovered) -> Vec<String> {
         ));
     }
     for damage in &recovered.damages {
+        let Damage {
+            segment,
+            from,
+            through,
+        } = damage;
+        let what = match (damage.is_gone(), segment) {
+            (true, 0) => {
+                "its file of epochs, or all of its segments, are gone or damaged".to_owned()
+            }
+            (true, _) => format!("segment {segment} is gone, or the log is an older copy"),
+            (false, _) => format!("bytes {from} to {through} of segment {segment} are damaged"),
+        };
         notices.push(format!(
-            "log {name}: bytes {} to {} of segment {} are damaged; acknowledged messages may be lost, the log goes on \
-             as epoch {}",
-            damage.from, damage.through, damage.segment, recovered.epoch
+            "log {name}: {what}; acknowledged messages may be lost, the log goes on as epoch {}",
+            recovered.epoch
         ));
     }
     notices
@@ -212,6 +230,36 @@ pub(crate) struct Surroundings {
     pub homes: Arc<[Address]>,
     /// Where the clock of the node begins.
     pub began: Instant,
+    pub troubles: Arc<Troubles>,
+}
+
+/// What goes wrong with the disks of all logs, for whoever watches that: nobody is asked.
+#[derive(Debug, Default)]
+pub struct Troubles {
+    retention_failed: AtomicU64,
+    retained_lost: AtomicU64,
+}
+
+impl Troubles {
+    /// Looks of retention and removals of files that failed.
+    pub fn retention_failed(&self) -> u64 {
+        self.retention_failed.load(Ordering::Relaxed)
+    }
+
+    /// Retained messages that were dropped because they could not be copied.
+    pub fn retained_lost(&self) -> u64 {
+        self.retained_lost.load(Ordering::Relaxed)
+    }
+
+    /// Adds what a log thread has counted since it told that the last time.
+    fn add(&self, told: &mut (u64, u64), now: (u64, u64)) {
+        if *told != now {
+            let add = |counter: &AtomicU64, more| counter.fetch_add(more, Ordering::Relaxed);
+            add(&self.retention_failed, now.0.saturating_sub(told.0));
+            add(&self.retained_lost, now.1.saturating_sub(told.1));
+            *told = now;
+        }
+    }
 }
 
 impl OpenLog {
@@ -260,6 +308,7 @@ fn spawn(
                 orders: VecDeque::new(),
                 sent: 0,
                 received: 0,
+                told: (0, 0),
             };
             thread.run()
         })
@@ -286,6 +335,8 @@ struct LogThread {
     /// Batches to homes and from them.
     sent: u64,
     received: u64,
+    /// What [`Troubles`] have in them.
+    told: (u64, u64),
 }
 
 /// How long a thread that does not serve waits at a time; it has nothing of its own to do.
@@ -333,6 +384,8 @@ impl LogThread {
                 Stage::HandedOver => false,
             };
             self.post(&mut letters);
+            let counted = self.worker.troubles();
+            self.surroundings.troubles.add(&mut self.told, counted);
             while !has_more && let Some(order) = self.orders.pop_front() {
                 self.obey(order, &mut letters);
             }

@@ -79,6 +79,12 @@ pub struct LogStatistics {
     pub bytes: u64,
     /// Segments dropped.
     pub segments_dropped: u64,
+    /// Looks of retention that the disk refused.
+    pub expiries_failed: u64,
+    /// Removals of files that failed.
+    pub removals_failed: u64,
+    /// Retained messages that went with their segment because they could not be copied.
+    pub retained_lost: u64,
     /// Logs that take nothing at present.
     pub unavailable: u64,
     /// Bytes cut from the tail at the start: they had never been acknowledged.
@@ -91,7 +97,7 @@ pub struct LogStatistics {
 
 stdx::hand!(struct LogStatistics {
     batches, batch_records, batch_bytes, batches_failed, records_refused, syncs, sync_us_max, reads, reads_failed, reads_damaged,
-    bytes, segments_dropped, unavailable, torn_bytes, damages, memory_bytes,
+    bytes, segments_dropped, expiries_failed, removals_failed, retained_lost, unavailable, torn_bytes, damages, memory_bytes,
 });
 
 impl std::ops::AddAssign for LogStatistics {
@@ -109,6 +115,9 @@ impl std::ops::AddAssign for LogStatistics {
         self.bytes += other.bytes;
         self.memory_bytes += other.memory_bytes;
         self.segments_dropped += other.segments_dropped;
+        self.expiries_failed += other.expiries_failed;
+        self.removals_failed += other.removals_failed;
+        self.retained_lost += other.retained_lost;
         self.unavailable += other.unavailable;
         self.torn_bytes += other.torn_bytes;
         self.damages += other.damages;
@@ -259,6 +268,17 @@ impl<D: Disk> LogWorker<D> {
             unavailable: u64::from(!self.is_available),
             ..self.statistics
         }
+    }
+
+    /// What [`Troubles`](crate::Troubles) are told: failures of retention, and retained messages lost.
+    pub(crate) fn troubles(&self) -> (u64, u64) {
+        let LogStatistics {
+            expiries_failed,
+            removals_failed,
+            retained_lost,
+            ..
+        } = self.statistics;
+        (expiries_failed + removals_failed, retained_lost)
     }
 
     /// The store: to restore from it before the first turn, and to look at.
@@ -441,13 +461,21 @@ impl<D: Disk> LogWorker<D> {
         self.expire_at_ms = time.monotonic_us / 1_000 + EXPIRE_INTERVAL_MS;
         let now_ms = self.ages.look(time);
         for _ in 0..TURN_DROPS_MAX {
-            match self.store.expire(now_ms) {
+            let expired = self.store.expire(now_ms);
+            let statistics = &mut self.statistics;
+            statistics.removals_failed += self.store.take_removals_failed();
+            match expired {
                 Ok(Some(dropped)) => {
-                    self.statistics.segments_dropped += 1;
+                    statistics.segments_dropped += 1;
+                    statistics.retained_lost += dropped.retained_lost;
                     self.say_dropped(&dropped, out);
                 }
-                // What could not be removed is tried again with the next interval.
-                Ok(None) | Err(_) => return,
+                Ok(None) => return,
+                Err(_) => {
+                    // The store goes on without what it cannot have after some of these; see `log::store`.
+                    statistics.expiries_failed += 1;
+                    return;
+                }
             }
         }
         self.expire_at_ms = time.monotonic_us / 1_000; // there may be more

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components, vector_bytes};
-use stdx::networks::Networks;
+use stdx::networks::{Networks, UNNAMED};
 use stdx::slab::Slab;
 use wire::Step;
 use wire::proxy::{Announced, HEADER_BYTES_MAX, decode};
@@ -280,7 +280,10 @@ impl<N: Net> Proxied<N> {
             Announced::Tcp { source, .. } => {
                 SocketAddr::new(source.ip().to_canonical(), source.port())
             }
-            Announced::Local | Announced::Unknown | Announced::Unix => peer,
+            // The proxy's own address would be taken for its client's, and may have rights.
+            Announced::Local | Announced::Unknown | Announced::Unix => {
+                SocketAddr::new(UNNAMED, peer.port())
+            }
         };
         events.push(Event::Accepted {
             conn,

@@ -260,6 +260,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         })
     }
 
+    /// Counters of 32 bits begin here, of the edge of a shard that has not taken a turn. For simulated worlds.
+    pub fn begin_counters_at(&mut self, value: u32) {
+        self.edge.begin_counters_at(value);
+    }
+
     /// Something has been revoked.
     pub fn revocations_changed(&mut self) {
         self.edge.revocations_changed();

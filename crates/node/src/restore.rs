@@ -16,8 +16,7 @@ pub struct Restoration {
     log: u16,
     /// The log takes publications; not where its disk is full.
     is_available: bool,
-    /// Partition, head and floor.
-    partitions: Vec<(PartitionId, u64, u64)>,
+    partitions: Vec<FoundPartition>,
     /// Partition, name and last offset.
     topics: Vec<(PartitionId, Box<[u8]>, u64)>,
     retained: Vec<(PartitionId, Box<[u8]>, Slice)>,
@@ -25,6 +24,15 @@ pub struct Restoration {
     recent: Vec<(PartitionId, Box<[u8]>, Slice)>,
     /// What publications are called.
     window: FoundWindow,
+}
+
+/// What a store says of one partition.
+#[derive(Clone, Copy, Debug)]
+struct FoundPartition {
+    id: PartitionId,
+    head: u64,
+    floor: u64,
+    damaged_through: u64,
 }
 
 /// Bytes of records of one home that share a chunk. As a home takes the records over chunk after chunk goes back to the
@@ -140,9 +148,17 @@ impl Restoration {
             let partition = log.first_partition + partition;
             (partition, usize::from(settings.home_of(partition)))
         };
-        for (number, (head, floor)) in (0..).zip(recovered.heads.iter().zip(&recovered.floors)) {
-            let (partition, home) = place(number);
-            homes[home].partitions.push((partition, *head, *floor));
+        let bounds = recovered.heads.iter().zip(&recovered.floors);
+        for (number, ((head, floor), damaged_through)) in
+            (0..).zip(bounds.zip(&recovered.damaged_through))
+        {
+            let (id, home) = place(number);
+            homes[home].partitions.push(FoundPartition {
+                id,
+                head: *head,
+                floor: *floor,
+                damaged_through: *damaged_through,
+            });
         }
         store.topics(&mut |number, name, last| {
             let (partition, home) = place(number);
@@ -178,8 +194,9 @@ impl Restoration {
     pub fn restore(self, home: &mut Home, memory: &mut dyn Memory) -> Result<FoundWindow, Code> {
         // Nobody has interest in anything yet.
         let mut out = HomeOutputs::new(0);
-        for (partition, _, floor) in &self.partitions {
-            home.restore_floor(*partition, *floor);
+        for found in &self.partitions {
+            home.restore_floor(found.id, found.floor);
+            home.restore_damage(found.id, found.damaged_through);
         }
         for (partition, name, last) in self.topics {
             home.restore_topic(partition, &name, last)?;
@@ -190,8 +207,8 @@ impl Restoration {
         for (partition, name, record) in self.recent {
             home.restore_record(partition, &name, &record, memory, &mut out)?;
         }
-        for (partition, head, _) in self.partitions {
-            home.restore_head(partition, head);
+        for found in self.partitions {
+            home.restore_head(found.id, found.head);
         }
         home.set_log_available(self.log, self.is_available);
         Ok(self.window)

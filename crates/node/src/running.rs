@@ -8,7 +8,7 @@ pub use ending::IO_THREADS_END;
 use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
 use crate::io_thread::{Ready, Shared, ThreadParts};
 use crate::journal::JournalSender;
-use crate::log_thread::{self, LogError};
+use crate::log_thread::{self, LogError, Troubles};
 use crate::logs::LogStatistics;
 use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
 use crate::pressure::SharedPressure;
@@ -200,6 +200,7 @@ pub struct Node {
     pub(crate) admission: Arc<Admission>,
     pub(crate) users: Arc<Users>,
     pub(crate) pressure: Arc<SharedPressure>,
+    pub(crate) troubles: Arc<Troubles>,
     pub(crate) notices: Vec<String>,
     pub(crate) shards: Shards,
     /// What shards were asked and have not answered, by their numbers.
@@ -322,6 +323,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         admission,
         users,
         pressure,
+        troubles: Arc::default(),
         notices: Vec::new(),
         shards: Shards(shards),
         shard_reports: (0..count).map(|_| Asked::default()).collect(),
@@ -455,6 +457,11 @@ impl Node {
             door.proxied += counters.statistics();
         }
         door
+    }
+
+    /// What goes wrong with the disks of logs. Nobody is asked.
+    pub fn troubles(&self) -> &Troubles {
+        &self.troubles
     }
 
     /// Where whoever watches the process's memory says how short it is.

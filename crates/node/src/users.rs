@@ -47,9 +47,9 @@ impl Users {
     }
 
     /// A connection of a user comes. `own_max` is what the user's own token allows. False: there are as many as there may be.
-    pub fn enter(&self, subject: &str, own_max: Option<u32>) -> bool {
+    pub fn enter(&self, user: &str, own_max: Option<u32>) -> bool {
         let connections_max = [self.connections_max, own_max].into_iter().flatten().min();
-        let (mut part, key) = self.part(subject);
+        let (mut part, key) = self.part(user);
         let connections = part.get(&key).copied().unwrap_or(0);
         if connections_max.is_some_and(|connections_max| connections >= connections_max) {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -60,14 +60,14 @@ impl Users {
     }
 
     /// A connection of a user is here already: a process that this one follows has let it in.
-    pub(crate) fn count(&self, subject: &str) {
-        let (mut part, key) = self.part(subject);
+    pub(crate) fn count(&self, user: &str) {
+        let (mut part, key) = self.part(user);
         *part.entry(key).or_default() += 1;
     }
 
     /// Such a connection has gone.
-    pub fn leave(&self, subject: &str) {
-        let (mut part, key) = self.part(subject);
+    pub fn leave(&self, user: &str) {
+        let (mut part, key) = self.part(user);
         match part.get_mut(&key) {
             Some(connections) if *connections > 1 => *connections -= 1,
             _ => {
@@ -89,8 +89,8 @@ impl Users {
         }
     }
 
-    fn part(&self, subject: &str) -> (MutexGuard<'_, Part>, [u32; 2]) {
-        let hash = self.hasher.hash_one(subject);
+    fn part(&self, user: &str) -> (MutexGuard<'_, Part>, [u32; 2]) {
+        let hash = self.hasher.hash_one(user);
         let part = lock(&self.parts[hash as usize % PARTS_COUNT]);
         (part, [hash as u32, (hash >> 32) as u32])
     }

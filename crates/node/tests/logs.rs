@@ -6,9 +6,9 @@ use broker::mail::PageLimits;
 use broker::settings::{
     AddressSettings, Durability, JournalSettings, Limits, LogSettings, Settings, SysSettings,
 };
-use log::NewRecord;
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
+use log::{Flags, NewRecord};
 use node::logs::{HandOverError, HandedWorker, LogTime, LogWorker};
 use node::timing::UNTIMED;
 use stdx::chunk::Slice;
@@ -67,8 +67,10 @@ impl World {
         since_us: u64,
     ) {
         let head = &mut self.heads[usize::from(home)];
+        let is_retained = topic.starts_with("kept");
         let record = NewRecord {
             prev: *head,
+            flags: [Flags::NONE, Flags::RETAINED][usize::from(is_retained)],
             payload,
             ..NewRecord::default()
         };
@@ -251,6 +253,8 @@ fn a_start_on_a_full_disk() {
     world.turn();
     let World { disk, heads, .. } = world;
     disk.kill();
+    // What notes that the batch is durable may be late.
+    assert!(disk.erase("end") && disk.erase("witness"));
     disk.set_capacity(Some(disk.bytes()));
 
     let mut world = World {
@@ -293,6 +297,30 @@ fn what_is_dropped_is_told_to_those_concerned() {
     assert!(world.worker.statistics().segments_dropped > 5);
 }
 
+/// A disk that removes nothing, and one that does not give what has to be copied: it is counted, and retention goes on.
+#[test]
+fn a_disk_that_refuses_retention() {
+    let mut world = World::new();
+    world.publish(0, 0, "kept", &[9; 1000]);
+    world.turn();
+    let first = "0000000000000001.log";
+    assert!(world.disk.break_bytes(first, 200..201));
+    world.disk.fail_removes(true);
+    for number in 0..100 {
+        world.publish(0, 0, &format!("t{number}"), &[0; 1000]);
+        world.pass(1_100);
+        world.turn();
+    }
+    let counted = world.worker.statistics();
+    assert!(
+        counted.expiries_failed > 0 && counted.removals_failed > 0,
+        "{counted:?}"
+    );
+    assert_eq!(counted.retained_lost, 1);
+    assert!(counted.segments_dropped > 5, "{counted:?}");
+    assert!(counted.bytes < 60 << 10, "{counted:?}");
+}
+
 /// By the earliest of what a batch made durable; the next turn begins anew.
 #[test]
 fn publications_are_on_their_way_until_they_are_durable() {
@@ -330,7 +358,8 @@ fn reads_that_fail_and_reads_that_find_damage() {
     world.publish(0, 0, "a", b"one");
     world.publish(0, 0, "a", b"twotwo");
     world.turn();
-    world.disk.fail_reads(1);
+    // Both records together, and each alone.
+    world.disk.fail_reads(3);
     world
         .worker
         .take(0, UNTIMED, vec![page(1, 0, "a"), page(2, 0, "a")]);

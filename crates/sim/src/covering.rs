@@ -253,7 +253,7 @@ impl Part {
             let (old, cursor) = (run.epoch, run.cursor);
             return Err(format!("{old}:{cursor} is gone, and no gap was told"));
         }
-        self.run.epoch = epoch;
+        self.run.continue_in(epoch);
         Ok(())
     }
 

@@ -363,6 +363,11 @@ impl Disks {
         }
     }
 
+    /// Whether bytes of a log's disk cannot be read.
+    pub fn is_broken(&self) -> bool {
+        self.logs.iter().any(|log| log.thread.is_broken())
+    }
+
     /// Whether bits of a log's disk were flipped.
     pub fn is_flipped(&self) -> bool {
         self.logs.iter().any(|log| log.thread.is_flipped())

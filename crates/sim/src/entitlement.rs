@@ -38,7 +38,6 @@ pub fn permissions(rights: u8) -> Permissions {
         subscribe: filters.clone(),
         publish: filters.clone(),
         history: filters,
-        presence: Vec::new(),
     }
 }
 
@@ -159,6 +158,7 @@ impl SimJudge {
                     connections_max: Some(token.connections_max).filter(|max| *max > 0),
                     ..EntitlementLimits::default()
                 },
+                ..Terms::default()
             }),
         }
     }
@@ -176,7 +176,7 @@ impl Judge for SimJudge {
         };
         Judged {
             verdict,
-            was_computed: true,
+            signatures_count: 1,
         }
     }
 

@@ -69,6 +69,10 @@ pub struct DiskFaults {
     pub power: f64,
     /// Chance that a crash leaves flipped bits in what had been synced.
     pub flip: f64,
+    /// Chance that these are among the newest bytes that damage can be told of: what some clients still wait for.
+    pub flip_newest: f64,
+    /// A crash has left bytes that no read gives.
+    pub is_broken: bool,
 }
 
 impl DiskFaults {
@@ -90,6 +94,8 @@ impl DiskFaults {
             full_ms_max: random.between(5, 300),
             power: [0.0, 0.5, 1.0][random.below(3) as usize],
             flip: if random.chance(0.2) { 0.5 } else { 0.0 },
+            flip_newest: 0.0,
+            is_broken: false,
             hang: 0.0,
             hang_ms_max: 0,
             hang_at_end_ms: 0,
@@ -106,6 +112,15 @@ impl DiskFaults {
         }
     }
 
+    /// Disks that are damaged at most crashes, in one of six worlds, or if they `must` be; drawn apart, so that the other worlds
+    /// stay what they were.
+    pub fn damage(&mut self, seed: u64, must: bool) {
+        let mut random = Prng::new(seed ^ 0x6461_6d61);
+        if random.chance(1.0 / 6.0) || must {
+            (self.flip, self.flip_newest) = (0.9, 0.7);
+        }
+    }
+
     /// Whether disks hang for so long that a log may count as stalled.
     pub fn hangs(&self) -> bool {
         self.hang > 0.0 || self.hang_at_end_ms > 0
@@ -118,7 +133,7 @@ impl DiskFaults {
 
     /// Whether reads may be refused because of it.
     pub fn refuses_reads(&self) -> bool {
-        self.fail_read > 0.0 || self.hangs()
+        self.fail_read > 0.0 || self.hangs() || self.is_broken
     }
 
     /// None any more; what is flipped stays flipped.
@@ -126,6 +141,8 @@ impl DiskFaults {
         *self = DiskFaults {
             power: self.power,
             flip: self.flip,
+            flip_newest: self.flip_newest,
+            is_broken: self.is_broken,
             hang_at_end_ms: self.hang_at_end_ms,
             ..DiskFaults::default()
         };

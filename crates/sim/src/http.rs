@@ -46,6 +46,8 @@ pub struct HttpClient {
     policy: Option<LagPolicy>,
     scan: HeadScan,
     asked: Option<Asked>,
+    /// Length of the last request's body, in bytes.
+    body_bytes: usize,
     is_streaming: bool,
     decoder: EventStreamDecoder,
     last_event_id: String,
@@ -54,6 +56,8 @@ pub struct HttpClient {
     has_begun: Vec<bool>,
     /// What filters of the stream have brought.
     covering: Option<Covering>,
+    /// The place among them of one that nodes refuse ([`REFUSED`]), in some streams.
+    refused_at: Option<usize>,
     /// Chance that publications of a request have keys.
     once: f64,
     /// Decides which; apart from the client's other doings.
@@ -63,6 +67,8 @@ pub struct HttpClient {
 }
 
 const EVENT_BYTES_MAX: usize = 4 << 20;
+/// A filter of more levels than `filter_levels_max`.
+const REFUSED: &str = "+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+";
 
 impl HttpClient {
     /// A client of any of the kinds.
@@ -90,10 +96,12 @@ impl HttpClient {
             kind,
             scan: HeadScan::new(),
             asked: None,
+            body_bytes: 0,
             is_streaming: false,
             decoder: EventStreamDecoder::new(EVENT_BYTES_MAX),
             last_event_id: String::new(),
             covering: None,
+            refused_at: None,
             once: 0.0,
             names: Prng::new(plan.seed ^ id as u64),
             repeats: VecDeque::new(),
@@ -116,6 +124,10 @@ impl HttpClient {
         let mut filters: Vec<usize> = (0..plan.filters.len()).collect();
         random.shuffle(&mut filters);
         filters.truncate(random.between(1, 3) as usize);
+        // Drawn apart, so that streams without one stay what they were.
+        let mut refused = Prng::new(plan.seed ^ id as u64 ^ 0x0e_f05e);
+        let is_refused = refused.chance(0.5);
+        let refused_at = is_refused.then(|| refused.below(filters.len() as u64 + 1) as usize);
         let covering = Covering::new(id, filters, plan);
         let is_apart = |topic: &usize| !covering.covers(plan, *topic);
         let topics = (0..plan.topics.len()).filter(is_apart);
@@ -132,6 +144,7 @@ impl HttpClient {
             has_begun: vec![false; runs.len()],
             runs,
             covering: Some(covering),
+            refused_at,
             ..HttpClient::new(id, plan, random)
         }
     }
@@ -165,6 +178,7 @@ impl HttpClient {
             bytes.extend_from_slice(body);
         }
         self.peer.send(&bytes);
+        self.body_bytes = body.len();
         self.asked = Some(asked);
     }
 
@@ -260,8 +274,14 @@ impl HttpClient {
         let disk = context.plan.disk;
         let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.refuses_reads());
         let is_led_away = status == 503 && context.plan.drains() && body["code"] == "shutting_down";
+        // Where others have tokens, everybody without one may send no more.
+        let anonymous_bytes_max = context.plan.settings.limits.anonymous_input_bytes_max as usize;
+        let is_too_long = body["code"] == "message_too_large"
+            && context.plan.settings.entitlement.is_some()
+            && self.body_bytes > anonymous_bytes_max;
         if status >= 400
             && status != 408
+            && !is_too_long
             && !is_late_poll
             && !is_led_away
             && !is_unavailable
@@ -345,8 +365,10 @@ fn turn_to(
     }
     let oracle = &mut *context.oracle;
     let is_known = oracle.holds(partition, run.epoch, run.cursor, source.instance);
-    if !has_begun || run.epoch == epoch || is_known {
+    if !has_begun {
         run.epoch = epoch;
+    } else if is_known {
+        run.continue_in(epoch);
     } else if is_said {
         context.oracle.keep_run(run.begin_anew(epoch));
     } else {

@@ -1,5 +1,7 @@
 //! One log thread over a disk that keeps only what was synced, and what happens to it when its node dies.
 
+mod losses;
+
 use crate::faults::DiskFaults;
 use crate::mutation::Saboteur;
 use broker::disk::{DiskLetter, DiskRequest};
@@ -99,6 +101,10 @@ pub struct Worn {
     pub refused_starts: u64,
     /// Bits flipped in what was synced.
     pub flips: u64,
+    /// Newest segments lost, and directories put back as they were: each a new epoch.
+    pub ends_lost: u64,
+    /// Logs repaired because a start could not read them.
+    pub repairs: u64,
     /// Batches refused.
     pub refused: u64,
     /// Reads answered.
@@ -111,6 +117,9 @@ pub struct Worn {
     pub damaged_reads: u64,
 }
 
+/// What of a segment counts as its newest bytes: some records.
+const NEWEST_BYTES: usize = 2_000;
+
 /// See the module.
 pub struct LogThread {
     disk: HostileDisk,
@@ -122,6 +131,7 @@ pub struct LogThread {
     random: Prng,
     /// Which starts find a full disk.
     starts: Prng,
+    losses: losses::Losses,
     /// What is written over needs room.
     copies_on_write: bool,
     settings: LogSettings,
@@ -148,6 +158,8 @@ impl LogThread {
     ) -> LogThread {
         let disk = HostileDisk::new(random.next_u64());
         let fork = random.fork();
+        // Apart, so that other worlds stay what they were.
+        let losses = losses::Losses::new(starts.clone().next_u64());
         let copies_on_write = starts.chance(0.25);
         if copies_on_write {
             disk.copy_on_write();
@@ -160,6 +172,7 @@ impl LogThread {
             saboteur: Rc::new(RefCell::new(saboteur)),
             random: fork,
             starts,
+            losses,
             copies_on_write,
             new_epoch: settings.epoch,
             settings: settings.clone(),
@@ -191,6 +204,7 @@ impl LogThread {
         } else {
             0
         };
+        self.losses.is_repaired = false;
         loop {
             self.new_epoch += 1;
             let dies = deaths > 0;
@@ -215,7 +229,10 @@ impl LogThread {
             let opened =
                 opened
                     .map_err(|error| error.to_string())
-                    .and_then(|(store, recovered)| {
+                    .and_then(|(store, mut recovered)| {
+                        let mut saboteur = self.saboteur.borrow_mut();
+                        saboteur.loses_holes(&mut recovered.damaged_through);
+                        drop(saboteur);
                         let mut worker = LogWorker::new(store, settings, self.index);
                         let store = worker.store_mut();
                         let found = Restoration::read(
@@ -228,9 +245,15 @@ impl LogThread {
                         let found = found.map_err(|error| error.to_string())?;
                         Ok((worker, found, recovered))
                     });
+            // Who reads goes on without what a disk does not give; behind the machine's end nothing of that counts.
+            let has_stopped = self.disk.has_stopped();
             // What fails fails this start; the next one is a new process.
             self.disk.stop_faults();
             match opened {
+                _ if has_stopped => {
+                    self.worn.died += 1;
+                    self.lose_power_or_process(faults);
+                }
                 Ok((mut worker, restorations, recovered)) => {
                     self.note_opened(before.as_ref(), &recovered)?;
                     self.worn.full += u64::from(!worker.store_mut().is_available());
@@ -250,11 +273,8 @@ impl LogThread {
                     self.room_again();
                     self.lose_power_or_process(faults);
                 }
-                Err(error) if !dies => return Err(format!("a log does not open: {error}")),
-                Err(_) => {
-                    self.worn.died += 1;
-                    self.lose_power_or_process(faults);
-                }
+                Err(_) if self.may_repair() => self.repair(unix_ms, faults)?,
+                Err(error) => return Err(format!("a log does not open: {error}")),
             }
         }
     }
@@ -299,10 +319,10 @@ impl LogThread {
                 found.epoch, before.epoch
             ));
         }
-        if found.is_new {
+        if found.is_new && !self.losses.is_end_lost {
             return Err("the log is gone".into());
         }
-        Ok(())
+        self.losses.note_opened(found, found.epoch != before.epoch)
     }
 
     fn lose_power_or_process(&mut self, faults: &DiskFaults) {
@@ -329,7 +349,12 @@ impl LogThread {
         self.has_more = false;
         self.lose_power_or_process(faults);
         if self.random.chance(faults.flip) {
-            self.flip();
+            let is_newest = faults.flip_newest > 0.0 && self.random.chance(faults.flip_newest);
+            self.flip(is_newest);
+        }
+        self.lose(faults);
+        if self.saboteur.borrow_mut().loses_noted_end() {
+            self.disk.erase_noted_end();
         }
         if self.saboteur.borrow_mut().forgets_last_batch() {
             self.cut_tail();
@@ -350,15 +375,24 @@ impl LogThread {
         self.disk.kill();
     }
 
-    fn flip(&mut self) {
+    fn flip(&mut self, is_newest: bool) {
         let names = self.disk.names();
-        if names.is_empty() {
+        let is_segment = |name: &&String| name.ends_with(".log");
+        let name = match is_newest {
+            true => names.iter().rfind(is_segment),
+            false if names.is_empty() => None,
+            false => names.get(self.random.below(names.len() as u64) as usize),
+        };
+        let Some(name) = name else {
             return;
-        }
-        let name = &names[self.random.below(names.len() as u64) as usize];
+        };
         let length = self.provable_bytes(&names, name);
         if length > 0 {
-            let byte = self.random.below(length as u64);
+            let from = match is_newest {
+                true => length.saturating_sub(NEWEST_BYTES),
+                false => 0,
+            };
+            let byte = self.random.between(from as u64, length as u64 - 1);
             self.disk.flip_bit(name, byte, self.random.below(8) as u8);
             self.worn.flips += 1;
             self.is_flipped = true;
@@ -399,6 +433,11 @@ impl LogThread {
         self.is_flipped
     }
 
+    /// Whether some bytes of it cannot be read.
+    pub fn is_broken(&self) -> bool {
+        self.disk.is_broken()
+    }
+
     /// No faults from here on.
     pub fn calm(&mut self) {
         self.disk.stop_faults();
@@ -414,9 +453,12 @@ impl LogThread {
             self.disk
                 .fail_writes(self.random.between(1, 3) as u32, error);
         }
-        if self.random.chance(faults.fail_read) {
-            self.disk.fail_reads(self.random.between(1, 3) as u32);
-        }
+        // What cannot be read together is read one by one. In the next turn it can be read again: what fails for seconds is lost.
+        let failing_reads = match self.random.chance(faults.fail_read) {
+            true => self.random.between(1, 12),
+            false => 0,
+        };
+        self.disk.fail_reads(failing_reads as u32);
         if self.full_until_ms > 0 && self.full_until_ms <= now_ms {
             self.room_again();
         } else if self.random.chance(faults.full) {
@@ -498,13 +540,16 @@ impl LogThread {
         for (partition, floor) in (0..).zip(&recovered.floors) {
             home.restore_floor(partition + first, *floor);
         }
+        for (partition, through) in (0..).zip(&recovered.damaged_through) {
+            home.restore_damage(partition + first, *through);
+        }
         let _ = store.topics(&mut |partition, name, last| {
             if own(partition) {
                 let _ = home.restore_topic(partition + first, name, last);
             }
         });
         let _ = store.retained(&mut |partition, name, record| {
-            if own(partition) {
+            if own(partition) && !saboteur.loses_retained() {
                 let record = Slice::copy_of(record.bytes());
                 let _ = home.restore_retained(partition + first, name, &record);
             }

@@ -59,6 +59,12 @@ pub enum Mutation {
     ForgetLastBatch,
     /// A start gives offsets again that were used before.
     ReuseOffsets,
+    /// A start hands homes no holes: what damage may have taken away.
+    LoseHoles,
+    /// Nothing notes how far a log has come.
+    LoseNotedEnd,
+    /// A start does not see retained messages.
+    LoseRetained,
     /// A start forgets what producers and keys had been published.
     DropProducers,
     /// A resume ticket says more than was written to the client.
@@ -67,6 +73,8 @@ pub enum Mutation {
     IdAhead,
     /// A publication loses the key by which a repeat of it is known.
     DropKeys,
+    /// A filter of a client that comes back loses its cursors on the way to a home: it begins live.
+    LoseCursors,
     /// An edge is told that a partition's stream has come further than it has.
     PositionAhead,
     /// An edge never hears how far the streams have come.
@@ -91,7 +99,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 37] = [
+    pub const ALL: [Mutation; 41] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -115,10 +123,14 @@ impl Mutation {
         Mutation::SkipRecovered,
         Mutation::ForgetLastBatch,
         Mutation::ReuseOffsets,
+        Mutation::LoseHoles,
+        Mutation::LoseNotedEnd,
+        Mutation::LoseRetained,
         Mutation::DropProducers,
         Mutation::TicketAhead,
         Mutation::IdAhead,
         Mutation::DropKeys,
+        Mutation::LoseCursors,
         Mutation::PositionAhead,
         Mutation::LosePositions,
         Mutation::LoseRevocation,
@@ -162,8 +174,16 @@ impl Mutation {
                 | Mutation::SkipRecovered
                 | Mutation::ForgetLastBatch
                 | Mutation::ReuseOffsets
+                | Mutation::LoseHoles
+                | Mutation::LoseNotedEnd
+                | Mutation::LoseRetained
                 | Mutation::DropProducers
         )
+    }
+
+    /// Whether it takes a disk with flipped bits.
+    pub fn needs_damage(self) -> bool {
+        matches!(self, Mutation::LoseHoles | Mutation::LoseNotedEnd)
     }
 
     /// Whether it shows after a restart only.
@@ -298,6 +318,13 @@ impl Saboteur {
         }
     }
 
+    /// The node has died: how far its log has come stands nowhere.
+    pub(crate) fn loses_noted_end(&mut self) -> bool {
+        let is_lost = self.mutation == Some(Mutation::LoseNotedEnd);
+        self.strikes += u32::from(is_lost);
+        is_lost
+    }
+
     /// A start has found a record.
     pub(crate) fn skips_recovered(&mut self) -> bool {
         self.mutation == Some(Mutation::SkipRecovered) && self.strikes()
@@ -307,7 +334,7 @@ impl Saboteur {
     pub(crate) fn restores(&self) -> bool {
         matches!(
             self.mutation,
-            Some(Mutation::SkipRecovered | Mutation::ReuseOffsets)
+            Some(Mutation::SkipRecovered | Mutation::ReuseOffsets | Mutation::LoseRetained)
         )
     }
 
@@ -316,6 +343,21 @@ impl Saboteur {
         let is_lost = self.mutation == Some(Mutation::DropProducers);
         self.strikes += u32::from(is_lost);
         is_lost
+    }
+
+    /// A start has found a retained message.
+    pub(crate) fn loses_retained(&mut self) -> bool {
+        let is_lost = self.mutation == Some(Mutation::LoseRetained);
+        self.strikes += u32::from(is_lost);
+        is_lost
+    }
+
+    /// A start has found what damage may have taken away, by partition.
+    pub(crate) fn loses_holes(&mut self, damaged_through: &mut [u64]) {
+        if self.mutation == Some(Mutation::LoseHoles) {
+            self.strikes += u32::from(damaged_through.iter().any(|through| *through > 0));
+            damaged_through.fill(0);
+        }
     }
 
     /// A start has found the greatest offset of a partition.
@@ -393,6 +435,16 @@ impl Saboteur {
                     && self.strikes()
                 {
                     publication.idempotency_key = Slice::empty();
+                }
+            }
+        }
+        if self.mutation == Some(Mutation::LoseCursors) {
+            for request in &mut requests {
+                if let Request::AddFilter { since, .. } = request
+                    && !since.is_empty()
+                    && self.strikes()
+                {
+                    since.clear();
                 }
             }
         }
@@ -540,7 +592,14 @@ impl Saboteur {
 fn raise_id(bytes: &mut [u8]) -> bool {
     let lines = bytes.split_mut(|byte| *byte == b'\n');
     let mut ids = lines.filter(|line| line.starts_with(b"id: ") && line.contains(&b'/'));
-    let Some(last) = ids.next().and_then(|id| id.last_mut()) else {
+    let Some(id) = ids.next() else {
+        return false;
+    };
+    let part = id.rsplit(|byte| b".:".contains(byte)).next();
+    if part.is_none_or(|part| part.starts_with(b"~")) {
+        return false; // the length of a run, and no position
+    }
+    let Some(last) = id.last_mut() else {
         return false;
     };
     let rises = (b'0'..=b'8').contains(last);

@@ -22,9 +22,9 @@ use stdx::prng::Prng;
 use ticket::Held;
 use wide::Wide;
 use wire::http::HeadScan;
-use wire::native::{ClientFrame, Start};
+use wire::native::{ClientFrame, EARLY_FRAME_PREFIX, SUBPROTOCOL, Start};
 use wire::websocket::frame::RSV1;
-use wire::websocket::handshake::ClientHandshake;
+use wire::websocket::handshake::{ClientHandshake, early_message};
 use wire::websocket::message::Assembler;
 use wire::websocket::{Opcode, frame};
 
@@ -53,12 +53,16 @@ struct Plain {
     credit: Option<u32>,
     /// Its own wish; the rule decides without one.
     policy: Option<LagPolicy>,
+    /// It starts beyond all that the log has.
+    is_beyond: bool,
     /// The server has answered once: a cursor is there.
     has_cursor: bool,
     /// SUBSCRIBED was beyond the cursor: up to there.
     gap_due: Option<u64>,
     /// Only a retained message has come so far; CAUGHT_UP settles what lies behind it.
     is_snapshot: bool,
+    /// The offset of the retained message, or of an older one, that the snapshot is owed; 0: none, or it has come.
+    retained_due: u64,
     /// MESSAGE or GAP or CAUGHT_UP has come since SUBSCRIBED.
     has_begun: bool,
     /// The position says nothing to this node: it has to say so before anything else.
@@ -114,12 +118,42 @@ pub struct NativeClient {
     /// Publications with a name that were not answered, in their order.
     repeats: VecDeque<usize>,
     is_auditor: bool,
+    /// While a connection begins.
+    opening: Option<Opening>,
     todo: VecDeque<Todo>,
     has_visited: bool,
     /// To return with.
     ticket: Option<Held>,
     /// Subscriptions that this connection's ticket has to bring back.
     presented: Option<usize>,
+}
+
+/// Bytes of frames that a handshake carries at most: its head stays below the server's 16 KiB.
+const EARLY_BYTES_MAX: usize = 4 << 10;
+
+/// The first frames of a connection, until the handshake is sent.
+#[derive(Default)]
+struct Opening {
+    early_bytes_left: usize,
+    /// Frames that go with the handshake, as offers.
+    offers: Vec<String>,
+    /// What follows the handshake.
+    rest: Vec<u8>,
+}
+
+impl Opening {
+    /// Takes a frame that goes with the handshake. The first that does not fit ends these.
+    fn take(&mut self, frame: &[u8]) -> bool {
+        let fits = frame.len() <= self.early_bytes_left;
+        self.early_bytes_left = match fits {
+            true => self.early_bytes_left - frame.len(),
+            false => 0,
+        };
+        if fits {
+            self.offers.push(early_message(EARLY_FRAME_PREFIX, frame));
+        }
+        fits
+    }
 }
 
 impl NativeClient {
@@ -147,6 +181,7 @@ impl NativeClient {
             acknowledged: BTreeMap::new(),
             last_number: 0,
             is_auditor: false,
+            opening: None,
             todo: VecDeque::new(),
             has_visited: false,
             ticket: None,
@@ -171,10 +206,12 @@ impl NativeClient {
         self.assembler = Assembler::new();
         self.assembly.clear();
         self.peer.random.fill(&mut self.nonce);
-        let mut bytes = Vec::new();
-        self.handshake().encode_request(&mut bytes);
-        self.peer.send(&bytes);
-        // HELLO and the rest may follow at once.
+        // HELLO and the rest go with the handshake, or follow at once.
+        let is_early = self.peer.random.chance(0.5);
+        self.opening = Some(Opening {
+            early_bytes_left: if is_early { EARLY_BYTES_MAX } else { 0 },
+            ..Opening::default()
+        });
         let covered = self.hello(context);
         let is_left = |number: &u32| !covered.contains(number);
         let numbers: Vec<u32> = self.plain.keys().copied().filter(is_left).collect();
@@ -189,6 +226,17 @@ impl NativeClient {
         if !self.is_producer {
             self.repeat(context);
         }
+        let opening = self.opening.take().unwrap_or_default();
+        let mut offered = vec![SUBPROTOCOL];
+        offered.extend(opening.offers.iter().map(String::as_str));
+        let handshake = ClientHandshake {
+            subprotocols: &offered,
+            ..self.handshake()
+        };
+        let mut bytes = Vec::new();
+        handshake.encode_request(&mut bytes);
+        bytes.extend(opening.rest);
+        self.peer.send(&bytes);
     }
 
     fn handshake(&self) -> ClientHandshake<'static> {
@@ -196,7 +244,7 @@ impl NativeClient {
             host: "sim",
             target: "/crore",
             nonce: self.nonce,
-            subprotocols: &["crore.v1"],
+            subprotocols: &[SUBPROTOCOL],
             headers: &[],
             deflate: self.packing.is_offered(),
         }
@@ -209,6 +257,11 @@ impl NativeClient {
     }
 
     fn binary(&mut self, bytes: &[u8]) {
+        if let Some(opening) = &mut self.opening
+            && opening.take(bytes)
+        {
+            return;
+        }
         let mut out = Vec::new();
         let mut key = [0; 4];
         let packed = match self.is_open {
@@ -236,7 +289,10 @@ impl NativeClient {
         if is_packed {
             out[0] |= RSV1;
         }
-        self.peer.send(&out);
+        match &mut self.opening {
+            Some(opening) => opening.rest.extend(out),
+            None => self.peer.send(&out),
+        }
     }
 
     fn lost(&mut self, context: &mut Context<'_>) {

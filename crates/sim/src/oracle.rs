@@ -7,6 +7,7 @@
 mod events;
 mod judge;
 mod lives;
+mod retained;
 mod run;
 
 pub use events::Events;
@@ -159,6 +160,8 @@ pub struct Oracle {
     pub duplicates_over_http: u64,
     /// Event streams over filters that came back with an id.
     pub streams_resumed: u64,
+    /// Filters of event streams that were refused while others of the stream went on.
+    pub filters_refused: u64,
     /// Refusals because a user had as many connections as its token says.
     pub crowds: u64,
     /// Bits of a disk were flipped: acknowledged records may be gone, if that is said.

@@ -99,6 +99,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Where counters of 32 bits begin in one of four worlds: so near their end that they begin anew in it.
+    pub fn counters_begin_at(&self) -> Option<u32> {
+        let before_end = (self.seed / 4 % 97) as u32;
+        (self.seed % 4 == 1).then_some(u32::MAX - before_end)
+    }
+
     /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses mailboxes.
     pub fn draw(seed: u64, scale: Scale, mutation: Option<Mutation>) -> Plan {
         let crossing = mutation.is_some();
@@ -198,7 +204,10 @@ impl Plan {
             clock_leaps,
             payload_bytes_max: [0, 100, 1_500, 20_000]
                 [random.below(if big || once > 0.0 { 2 } else { 4 }) as usize],
-            retain: [0.0, 0.0, 0.2][random.below(3) as usize],
+            retain: match (mutation, [0.0, 0.0, 0.2][random.below(3) as usize]) {
+                (Some(Mutation::LoseRetained), _) => 0.2,
+                (_, chance) => chance,
+            },
             once,
             net: NetFaults::draw(&mut random),
             mail: MailFaults::draw(&mut random),
@@ -220,6 +229,9 @@ impl Plan {
         plan.entitle();
         if mutation.is_none() && kind != Kind::Memory {
             plan.disk.hang(seed);
+        }
+        if kind != Kind::Memory && mutation.is_none_or(Mutation::needs_damage) {
+            plan.disk.damage(seed, mutation.is_some());
         }
         if plan.disk.hangs()
             && let Some(settings) = Arc::get_mut(&mut plan.settings)
@@ -256,7 +268,6 @@ impl Plan {
                     subscribe: vec!["#".into(), broker::sys::FILTER.into()],
                     publish: vec!["#".into()],
                     history: vec!["#".into()],
-                    presence: Vec::new(),
                 },
                 notice_before_s: 2,
                 // Elsewhere only those count whose tokens say how many there may be: from a renewal on, too.
@@ -464,7 +475,7 @@ fn draw_settings(
     let mut rule = RuleSettings {
         log: 0,
         history_messages_max: 1 << 30,
-        history_age_max_ms: 1 << 41,
+        history_age_max_ms: u64::MAX,
         message_bytes_max: 1 << 20,
         when_lagging: LagPolicy::Replay,
         ..RuleSettings::default()
@@ -474,7 +485,10 @@ fn draw_settings(
         log.age_max_ms = u64::from(pick([150, 1_500, 1 << 30]));
         log.retained_bytes_max = u64::from(pick([300, 5_000, 1 << 20]));
         rule.history_messages_max = pick([0, 5, 1 << 30]);
-        rule.history_age_max_ms = u64::from(pick([100, 1_000, 1 << 30]));
+        rule.history_age_max_ms = match pick([100, 1_000, 0]) {
+            0 => u64::MAX,
+            age_ms => age_ms.into(),
+        };
     }
     if big {
         log.partitions_count = 16;
@@ -531,7 +545,7 @@ fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> 
         None if matches!(seed % 5, 1 | 4) => &[Beside::Stream, Beside::Keys, Beside::Session][..],
         None if seed % 5 == 2 => &[Beside::Entitled],
         Some(mutation) if mutation.needs_tokens() => &[Beside::Entitled],
-        Some(Mutation::IdAhead) => &[Beside::Stream],
+        Some(Mutation::IdAhead | Mutation::LoseCursors) => &[Beside::Stream],
         Some(Mutation::DropKeys) => &[Beside::Keys],
         _ => return Vec::new(),
     };

@@ -292,7 +292,7 @@ impl Resumer {
                         .holds(partition, run.epoch, run.cursor, instance);
                     if run.epoch != to.epoch {
                         match is_known {
-                            true => run.epoch = to.epoch,
+                            true => run.continue_in(to.epoch),
                             false => context.oracle.keep_run(run.begin_anew(to.epoch)),
                         }
                     }
@@ -361,7 +361,7 @@ fn has_epoch(context: &mut Context<'_>, run: &mut Run, source: Source, epoch: u6
         context.oracle.fail(source.client, text);
         return false;
     }
-    run.epoch = epoch;
+    run.continue_in(epoch);
     true
 }
 

@@ -599,6 +599,7 @@ impl World {
         self.reached.duplicates = self.oracle.duplicates;
         self.reached.duplicates_over_http = self.oracle.duplicates_over_http;
         self.reached.streams_resumed = self.oracle.streams_resumed;
+        self.reached.filters_refused = self.oracle.filters_refused;
         self.reached.hangs = self.disks.borrow().hangs;
         for worn in self.disks.borrow().worn() {
             self.reached.batches_refused += worn.refused;
@@ -609,6 +610,8 @@ impl World {
             self.reached.full_starts += worn.full;
             self.reached.refused_starts += worn.refused_starts;
             self.reached.flips += worn.flips;
+            self.reached.ends_lost += worn.ends_lost;
+            self.reached.repairs += worn.repairs;
             self.reached.dropped_segments += worn.dropped;
             self.reached.batches += worn.batches;
             self.reached.damaged_reads += worn.damaged_reads;

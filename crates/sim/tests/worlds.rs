@@ -32,9 +32,19 @@ fn small_worlds() {
         crowds,
         events,
         events_left_out,
+        filters_refused,
+        ends_lost,
+        repairs,
         ..
     } = reached;
-    let rare = [crowds, events, events_left_out];
+    let rare = [
+        crowds,
+        events,
+        events_left_out,
+        filters_refused,
+        ends_lost,
+        repairs,
+    ];
     assert!(rare.iter().all(|count| *count > 0), "{reached:?}");
 }
 

@@ -244,6 +244,12 @@ impl Slice {
             .map_or(0, |shared| unsafe { shared.as_ref() }.capacity)
     }
 
+    /// Which chunk this slice keeps alive: the same for all slices of one chunk, and of no other that lives at the same time. 0 of
+    /// a slice without bytes.
+    pub fn chunk_id(&self) -> usize {
+        self.shared.map_or(0, |shared| shared.as_ptr().addr())
+    }
+
     /// A part of this slice that shares its bytes.
     ///
     /// # Panics

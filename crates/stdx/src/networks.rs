@@ -1,11 +1,15 @@
 //! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the prefix under which an address is counted.
 //!
-//! Place: whoever decides by where a peer comes from. Invariants: an IPv4 address is the same whether it comes as IPv4 or mapped
+//! Place: whatever decides by where a peer comes from, or by the name that it calls this machine. Invariants: an IPv4 address is the same whether it comes as IPv4 or mapped
 //! into IPv6 (`::ffff:192.0.2.1`), so that a listener on `::` and one on `0.0.0.0` mean the same peers; a network of IPv6 holds
 //! no IPv4 address, `::/0` neither; bits behind the prefix are 0.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Stands for the clients that their proxies do not name: for limits they are one client together, and no rule means them. No
+/// peer has this address.
+pub const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// What IPv4 addresses begin with when they are written as IPv6.
 const MAPPED_BITS: u8 = 96;
@@ -123,9 +127,60 @@ fn mask(bits: u8) -> u128 {
         .unwrap_or_default()
 }
 
+/// Whether a request's `Host` means this machine: `localhost`, a loopback address, or the host of one of these origins; ports do
+/// not count, and the origin `*` is every host. A page whose own name suddenly resolves to loopback (DNS rebinding) sends its own name.
+pub fn names_this_machine(host: &str, origins: &[String]) -> bool {
+    let name = without_port(host);
+    let is_loopback = |address: IpAddr| address.is_loopback();
+    let is_host_of = |origin: &String| {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        origin == "*"
+            || authority.is_some_and(|authority| without_port(authority).eq_ignore_ascii_case(name))
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse().is_ok_and(is_loopback)
+        || origins.iter().any(is_host_of)
+}
+
+/// The host of an authority; IPv6 without its brackets.
+fn without_port(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
+        None => authority.split(':').next().unwrap_or(""),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_this_machine() {
+        let origins = ["https://Ops.example:8443".to_owned()];
+        for host in [
+            "localhost",
+            "LOCALHOST:8801",
+            "127.0.0.1",
+            "127.1.2.3:8801",
+            "[::1]:8801",
+            "ops.example",
+            "ops.example:1",
+        ] {
+            assert!(names_this_machine(host, &origins), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:8801",
+            "ops.example.evil.example",
+            "10.0.0.1",
+            "[2001:db8::1]",
+            "[::1",
+            "",
+        ] {
+            assert!(!names_this_machine(host, &origins), "{host}");
+        }
+        assert!(names_this_machine("anything", &["*".into()]));
+    }
 
     fn networks(texts: &[&str]) -> Networks {
         let parsed = texts.iter().map(|text| Network::parse(text));

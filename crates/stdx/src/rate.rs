@@ -33,6 +33,15 @@ impl Allowance {
         }
     }
 
+    /// So many units more at once.
+    pub fn with_more(self, units: u64) -> Allowance {
+        let more_ns = self.cost_ns(units);
+        Allowance {
+            burst_ns: self.burst_ns.saturating_add(more_ns),
+            ..self
+        }
+    }
+
     fn cost_ns(self, units: u64) -> u64 {
         let cost = (u128::from(self.unit) * u128::from(units)) >> SHIFT;
         u64::try_from(cost).unwrap_or(u64::MAX)

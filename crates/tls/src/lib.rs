@@ -65,6 +65,11 @@ use reading::INCOMING_BYTES;
 
 /// Steps of handshakes in one poll; a full handshake takes two.
 pub const HANDSHAKES_TURN_MAX: usize = 16;
+/// Changes of the peer's keys (RFC 8446, section 4.6.3) that one read of a connection takes part in: each costs some microseconds, and
+/// fits into 30 bytes. The rest is read in the next poll.
+pub const KEY_UPDATES_READ_MAX: u32 = 16;
+/// After so many in one poll, over all connections, each read takes part in one.
+pub const KEY_UPDATES_TURN_MAX: u32 = 256;
 /// Closed connections whose last record still goes out; when there are more, the oldest is cut short.
 const ENDING_MAX: usize = 256;
 /// How long such a record may take.
@@ -115,6 +120,8 @@ pub struct Tls<N> {
     events: Vec<Event>,
     /// Short reads that left something to read.
     again: Vec<Conn>,
+    /// Peers' changes of keys since the last poll.
+    key_updates: u32,
     /// Handshakes that have something to do.
     handshakes: VecDeque<Conn>,
     /// Connections whose last words of the handshake wait for the first text.
@@ -150,6 +157,7 @@ impl<N: Net> Tls<N> {
             is_held: false,
             events: Vec::new(),
             again: Vec::new(),
+            key_updates: 0,
             handshakes: VecDeque::new(),
             held: Vec::new(),
             ending: VecDeque::new(),
@@ -346,6 +354,7 @@ fn tell_readable(connection: &mut Connection, events: &mut Vec<Event>) {
 impl<N: Net> Net for Tls<N> {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.send_held();
+        self.key_updates = 0;
         let wait = self.wait_time(timeout);
         let mut reported = std::mem::take(&mut self.events);
         let polled = self.net.poll(wait, &mut reported);

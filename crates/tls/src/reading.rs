@@ -7,11 +7,11 @@
 use net::{Conn, Net, Read};
 use std::io;
 
-use crate::Tls;
 use crate::alert::{Fault, description};
 use crate::connection::{Buffers, Flags, Open, State};
 use crate::counters::{add, subtract};
 use crate::record::{Opened, RECORD_BYTES_MAX};
+use crate::{KEY_UPDATES_READ_MAX, KEY_UPDATES_TURN_MAX, Tls};
 
 /// Bytes of records that one read takes from the network at most.
 const READ_BYTES_MAX: usize = 128 << 10;
@@ -43,7 +43,12 @@ impl<N: Net> Tls<N> {
             fault: None,
             error: None,
             refuses_renegotiation: false,
+            key_updates_left: match self.key_updates < KEY_UPDATES_TURN_MAX {
+                true => KEY_UPDATES_READ_MAX,
+                false => 1,
+            },
         };
+        let allowed = reading.key_updates_left;
         reading.run(&mut self.net, conn, open, &mut flags, buffer);
         let Reading {
             buffers,
@@ -52,8 +57,10 @@ impl<N: Net> Tls<N> {
             fault,
             error,
             refuses_renegotiation,
+            key_updates_left,
             ..
         } = reading;
+        self.key_updates += allowed - key_updates_left;
         let has_more = !buffers.text.is_empty()
             || flags.has_any(Flags::NET_READY | Flags::ENDED | Flags::CUT | Flags::FAILED)
             || has_whole_record(open, &buffers);
@@ -134,6 +141,8 @@ struct Reading<'a> {
     fault: Option<Fault>,
     error: Option<io::ErrorKind>,
     refuses_renegotiation: bool,
+    /// So many changes of keys may still come.
+    key_updates_left: u32,
 }
 
 impl Reading<'_> {
@@ -213,7 +222,7 @@ impl Reading<'_> {
     fn open_records(&mut self, open: &mut Open, flags: &mut Flags, buffer: &mut [u8]) -> usize {
         let mut used = 0;
         let mut context = None;
-        while self.filled < buffer.len() {
+        while self.filled < buffer.len() && self.key_updates_left > 0 {
             let unused = &mut self.incoming[used..self.have];
             let record = match open.layer.record_len(unused) {
                 Ok(Some(length)) if length <= unused.len() => &mut unused[..length],
@@ -234,7 +243,8 @@ impl Reading<'_> {
                     self.filled += fits;
                     self.buffers.text.extend_from_slice(&text[fits..]);
                 }
-                Ok(Opened::Nothing) => {}
+                // Other keys: what was expanded of the old ones is gone.
+                Ok(Opened::Nothing) => self.key_updates_left -= u32::from(context.is_none()),
                 Ok(Opened::Ended) => {
                     // What comes behind it is ignored (RFC 8446, section 6.1).
                     flags.set(Flags::ENDED);

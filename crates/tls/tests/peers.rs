@@ -210,6 +210,35 @@ fn keys_are_updated_by_both_sides() {
     }
 }
 
+/// A peer that changes its keys with each byte is read over many polls, whole and in order.
+#[test]
+fn one_read_takes_part_in_few_changes_of_keys() {
+    let (provider, version, _) = providers()
+        .into_iter()
+        .find(|(_, version, _)| version.version == rustls::ProtocolVersion::TLSv1_3)
+        .unwrap();
+    let peer = rustls_client_connection(rustls_client(provider, version));
+    let mut pair = Pair::serving(&server(), peer);
+    pair.settle();
+    let text = pattern(200, 3);
+    for byte in &text {
+        pair.peer.refresh_traffic_keys().unwrap();
+        pair.peer_writes(&[*byte]);
+    }
+    let mut polls = 0;
+    while pair.ours.len() < text.len() {
+        let before = pair.ours.len();
+        pair.turn();
+        let count = pair.ours.len() - before;
+        assert!(count <= tls::KEY_UPDATES_READ_MAX as usize, "{count}");
+        polls += 1;
+        assert!(polls < 100, "{} bytes came", pair.ours.len());
+    }
+    assert_eq!(pair.ours, text);
+    pair.settle();
+    assert!(pair.peer_error.is_none());
+}
+
 #[test]
 fn used_up_keys_of_tls12_end_the_connection() {
     let (provider, version, _) = providers()

@@ -29,9 +29,9 @@ const CHECKSUM_BYTES: usize = 4;
 /// What a header announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Announced {
-    /// The proxy speaks for itself (a health check): its own address counts.
+    /// The proxy speaks for itself (a health check).
     Local,
-    /// It does not know, or not in a way that is known here: its own address counts.
+    /// It does not know, or not in a way that is known here.
     Unknown,
     /// Its client came by a socket of its own machine.
     Unix,

@@ -65,7 +65,7 @@ impl Cursor {
                 events.push(with_reason(
                     event("skipped", frame.from, frame.through),
                     frame.reason.number(),
-                    &["slow", "conflated", "expired", "dropped"],
+                    &["other", "conflated", "other", "dropped"],
                 ));
                 events
             }

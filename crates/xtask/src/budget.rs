@@ -1,8 +1,11 @@
 //! The budget of a message: instructions, allocations and calls of the network, compared with what is stored.
 //!
-//! `crates/node/examples/budget.rs` runs a reactor on a network of memory under callgrind, which counts only what happens
+//! `crates/node/examples/budget/` runs a reactor on a network of memory under callgrind, which counts only what happens
 //! inside of its `measured`. Differences of runs give what one more publication, delivery or connection costs.
 //! `docs/budget.toml` holds what it was; `cargo xtask budget --store` writes it.
+//!
+//! Beside that it runs each thing that takes many items at once with N, 2N and 4N of them ([`SCALING`]): what is added may about
+//! double each time.
 //!
 //! Invariants: a figure that grows by more than the tolerance fails the step, and so does one that falls by more, because a
 //! budget that is too wide guards nothing; instructions are compared for the compiler and the machine's C library that
@@ -54,7 +57,7 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     if !is_here {
         println!("stored for another compiler or C library: instructions are told, not judged");
     }
-    let (mut passed, mut failed) = (0, 0);
+    let (mut passed, mut failed) = scaling(workspace)?;
     for (thing, costs) in &measured {
         for (kind, &value) in costs {
             if *kind == "instructions" && !is_here {
@@ -166,6 +169,7 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     let compression = slope("packed-fan-out", 50, MANY)?.minus(&many);
     let unicast = slope("unicast", 1_000, TOPICS)?;
     let connect = slope("connect", 1_000, 0)?;
+    let connect_early = slope("connect-early", 1_000, 0)?;
     let ping = slope("pings", 2, MANY)?.over(MANY);
     let idle = slope("idle", 100, MANY)?.over(MANY);
     Ok(BTreeMap::from([
@@ -174,9 +178,63 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
         ("unicast", unicast.costs()),
         ("compression", compression.costs()),
         ("connect", connect.costs()),
+        ("connect_early", connect_early.costs()),
         ("ping", ping.costs()),
         ("idle_second", idle.costs()),
     ]))
+}
+
+/// What may have many items at once, and how many in the smallest of three runs. A session with a ticket has room for few.
+const SCALING: [(&str, u32); 23] = [
+    ("subscribe-topics", MANY_ITEMS),
+    ("subscribe-filters", MANY_ITEMS),
+    ("unsubscribe-topics", MANY_ITEMS),
+    ("unsubscribe-filters", MANY_ITEMS),
+    ("unsubscribe-singly", MANY_ITEMS),
+    ("resubscribe-topics", MANY_ITEMS),
+    ("end-topics", MANY_ITEMS),
+    ("end-filters", MANY_ITEMS),
+    ("publish-frames", MANY_ITEMS),
+    ("publish-request", 200),
+    ("publish-to-session", MANY_ITEMS),
+    ("publish-to-filters", MANY_ITEMS),
+    ("history-frames", MANY_ITEMS),
+    ("lag-and-end", MANY_ITEMS),
+    ("lag-topics", MANY_ITEMS),
+    ("ticket", 200),
+    ("resume", 200),
+    ("go-away", MANY_ITEMS),
+    ("renew", MANY_ITEMS),
+    ("renew-at-once", MANY_ITEMS),
+    ("revoke", MANY_ITEMS),
+    ("reload", MANY_ITEMS),
+    ("lag-filters", 100),
+];
+const MANY_ITEMS: u32 = 400;
+/// From one doubling to the next the added cost may grow by this factor: 2 is linear, 4 is the square. The room above 2 is for
+/// steps: a buffer that doubles, a tree one level deeper, names one digit longer.
+const GROWTH_MAX: f64 = 3.0;
+/// What costs less for so many items more does not depend on them, in instructions for each.
+const GROWTH_SLACK: f64 = 50.0;
+
+/// Whether twice as many items cost about twice as much, for all that takes many at once: passed and failed.
+fn scaling(workspace: &Workspace) -> Result<(u64, u64)> {
+    let (mut passed, mut failed) = (0, 0);
+    for (workload, count) in SCALING {
+        let of = |count| Ok::<f64, anyhow::Error>(run(workspace, workload, count, 0)?.instructions);
+        let runs = [of(count)?, of(2 * count)?, of(4 * count)?];
+        let (first, second) = (runs[1] - runs[0], runs[2] - runs[1]);
+        let each = second / f64::from(2 * count);
+        let growth = second / first;
+        println!("{workload:<20} {each:.0} instructions an item, growth {growth:.2}");
+        if growth > GROWTH_MAX && each > GROWTH_SLACK {
+            println!("{workload}: more than linear ({runs:?} instructions)");
+            failed += 1;
+        } else {
+            passed += 1;
+        }
+    }
+    Ok((passed, failed))
 }
 
 impl Run {

@@ -22,6 +22,8 @@ const EXPOSURE_MAX: &str = "18";
 const UNITS: &[&str] = &["crore.service", "crore.socket", "crore-operators.socket"];
 const PROGRAM: &str = "/usr/bin/crore";
 const HOME: &str = "/var/lib/crore";
+/// Where the operators' socket is, as systemd would make it; not in the place of another node.
+const RUNTIME_DIRECTORY: &str = "/run/crore-package";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Checks the units.
@@ -107,7 +109,9 @@ fn check_package(package: &Path) -> Result<()> {
 
     let mut node = start_by_unit()?;
     let ready = wait_until(|| succeeds(&[PROGRAM, "health"]));
-    let drained = ready && succeeds(&[PROGRAM, "drain", "--window", "1s"]);
+    let mut drain = Command::new(PROGRAM);
+    drain.env("RUNTIME_DIRECTORY", RUNTIME_DIRECTORY);
+    let drained = ready && shell::succeeds(drain.args(["drain", "--window", "1s"]));
     if !drained {
         node.kill()?;
     }
@@ -144,8 +148,24 @@ fn start_by_unit() -> Result<Child> {
     let [start] = &starts[..] else {
         bail!("the unit has {} command lines", starts.len());
     };
-    let mut command = Command::new("runuser");
-    command.args(["-u", "crore", "--", "env"]).args(environment);
+    // Without it `crore drain` would not find the operators' socket.
+    ensure!(
+        values("RuntimeDirectory=") == ["crore"],
+        "the unit has no runtime directory"
+    );
+    let owned = ["-d", "-m", "0755", "-o", "crore", "-g", "crore"];
+    shell::run(Command::new("install").args(owned).arg(RUNTIME_DIRECTORY))?;
+    // It becomes the node, so that who ends it ends the node.
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid=crore",
+        "--regid=crore",
+        "--init-groups",
+        "--",
+        "env",
+    ]);
+    command.args(environment);
+    command.arg(format!("RUNTIME_DIRECTORY={RUNTIME_DIRECTORY}"));
     command.args(start.split(' ')).current_dir(HOME);
     let child = command.stdin(Stdio::null()).spawn();
     child.context("the unit's command line")
@@ -173,6 +193,7 @@ impl Drop for Installed {
             let _ = shell::succeeds(Command::new(words[0]).args(&words[1..]));
         };
         quietly(&["dpkg", "--purge", "crore"]);
+        quietly(&["rm", "-r", RUNTIME_DIRECTORY]);
         if !self.had_user {
             quietly(&["deluser", "--quiet", "crore"]);
         }

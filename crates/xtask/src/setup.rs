@@ -1,8 +1,8 @@
 //! Installs what the tests need on a Debian 12 machine; what is there already is left alone.
 //!
 //! Compiler parts come from rustup, system packages from apt (as root or through sudo), packages of npm and
-//! PyPI from committed lists of exact versions into the target folder. Prometheus with its `promtool` and Python 2.7 are taken
-//! out of their Debian packages into the target folder: installing those would start a Prometheus server,
+//! PyPI from committed lists of exact versions into the target folder. Prometheus with its `promtool`, nginx, Caddy and
+//! Python 2.7 are taken out of their Debian packages into the target folder: installing those would start servers,
 //! or is not possible at all.
 
 use std::fs;
@@ -22,11 +22,13 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
     ("dpkg-deb", "dpkg"),
+    ("go", "golang-go"),
     ("hexdump", "bsdextrautils"),
     ("ip", "iproute2"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("openssl", "openssl"),
+    ("php", "php-cli"),
     ("python3", "python3"),
     ("slowhttptest", "slowhttptest"),
     ("strace", "strace"),
@@ -41,6 +43,7 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
     compiler_parts(workspace)?;
     system_packages(workspace)?;
     promtool(workspace)?;
+    proxies(workspace)?;
     npm_packages(workspace)?;
     python_packages(workspace, "python", "tests/clients/requirements.txt")?;
     python_packages(
@@ -183,6 +186,19 @@ fn promtool(workspace: &Workspace) -> Result<()> {
         shell::run(Command::new(program).arg("--version"))
     })
     .context("promtool, from Debian's package `prometheus`")
+}
+
+/// nginx and Caddy out of their packages, as `foreign/proxies/usr/sbin/nginx` and `foreign/proxies/usr/bin/caddy`.
+fn proxies(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.foreign().join("proxies");
+    once(&folder, "nginx caddy", || {
+        let apt = private_apt(&folder.join("apt"))?;
+        unpack_packages(&folder, &apt, &["nginx", "caddy"])?;
+        fs::remove_dir_all(folder.join("apt"))?;
+        shell::run(Command::new(folder.join("usr/sbin/nginx")).arg("-v"))?;
+        shell::run(Command::new(folder.join("usr/bin/caddy")).arg("version"))
+    })
+    .context("proxies, from Debian's packages `nginx` and `caddy`")
 }
 
 fn npm_packages(workspace: &Workspace) -> Result<()> {

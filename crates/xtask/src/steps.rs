@@ -215,6 +215,9 @@ pub fn sweep(workspace: &Workspace) -> Result<Tally> {
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
     build(workspace)?;
+    // The one with switches for tests. The step `test` has made it.
+    let switched = ["build", "--locked", "--profile", "test", "-p", "crore"];
+    shell::run(&mut workspace.cargo(&switched))?;
     let arguments = ["test", "--locked", "-p", "end-to-end", "--no-fail-fast"];
     shell::run_tests(&mut workspace.cargo(&arguments))
 }

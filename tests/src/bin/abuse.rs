@@ -4,14 +4,19 @@
 
 #![forbid(unsafe_code)]
 
+use std::env;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use end_to_end::curl::{curl, publish};
-use end_to_end::raw::Raw;
+use end_to_end::hoarders::{Crowd, HOARDERS_COUNT, Hoarders};
+use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Native};
+use end_to_end::raw::{Raw, frame};
 use end_to_end::server::Server;
+use end_to_end::tokens::started;
 
 /// A crowd: large against any per-connection slip, small enough for the default descriptor limit.
 const CROWD_COUNT: usize = 400;
@@ -19,17 +24,33 @@ const CROWD_COUNT: usize = 400;
 /// What a server may grow by under any of these, in bytes: the log's bound and some.
 const GROWTH_BYTES_MAX: u64 = 400 << 20;
 
-const CASES: [(&str, fn()); 5] = [
+const CASES: [(&str, fn()); 9] = [
     ("unfinished handshakes come and go", unfinished_handshakes),
     ("connections are opened and reset", churn),
     ("readers of large messages stand still", standing_readers),
     ("a flood of random bytes", random_bytes),
     ("fragments that never end", endless_fragments),
+    ("1,000 hoarders of one address, without a token", || {
+        hoarding(false, false);
+    }),
+    ("1,000 hoarders of many addresses, without a token", || {
+        hoarding(true, false);
+    }),
+    ("1,000 hoarders of one address, with a token", || {
+        hoarding(false, true);
+    }),
+    ("1,000 hoarders of many addresses, with a token", || {
+        hoarding(true, true);
+    }),
 ];
 
 fn main() -> ExitCode {
     let mut failed = 0;
-    for (name, case) in CASES {
+    // All of them, or those whose names have this in them.
+    let wanted = env::args().nth(1).unwrap_or_default();
+    let cases = CASES.iter().filter(|(name, _)| name.contains(&wanted));
+    let count = cases.clone().count();
+    for (name, case) in cases {
         let start = Instant::now();
         let verdict = catch_unwind(case).map_or("FAILED", |()| "ok");
         failed += usize::from(verdict != "ok");
@@ -38,7 +59,7 @@ fn main() -> ExitCode {
             start.elapsed().as_secs_f64()
         );
     }
-    println!("{} passed, {failed} failed", CASES.len() - failed);
+    println!("{} passed, {failed} failed", count - failed);
     if failed == 0 {
         ExitCode::SUCCESS
     } else {
@@ -54,7 +75,7 @@ fn unfinished_handshakes() {
             .map(|_| Raw::connect(&server.clients))
             .collect();
         for raw in &mut crowd {
-            raw.send(b"GET /crore HTTP/1.1\r\nHost: x\r\nUpgrade: web");
+            raw.send(b"GET /crore HTTP/1.1\r\nHost: localhost\r\nUpgrade: web");
         }
         check_served(&server);
         for raw in &mut crowd {
@@ -88,7 +109,7 @@ fn standing_readers() {
         .map(|_| {
             let mut raw = Raw::connect(&server.clients);
             raw.send(
-                b"GET /events?topic=flood HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
+                b"GET /events?topic=flood HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
             );
             raw.read_until(b"\r\n\r\n");
             raw
@@ -160,6 +181,152 @@ fn endless_fragments() {
         );
     }
     check_growth(&server, before);
+}
+
+/// A publisher's way to send a message, with its token; fails where it is not acknowledged.
+type Publish = fn(&str, &str);
+
+/// Publishers that do nothing wrong, of each kind that could have something unfinished.
+const PUBLISHERS: [(&str, Publish); 5] = [
+    ("slow body of 300 KB", |address, token| {
+        let mut raw = Raw::connect(address);
+        raw.send(head("/topics/news", token, 300_000).as_bytes());
+        for _ in 0..20 {
+            thread::sleep(SLOW);
+            raw.send(&[b'x'; 15_000]);
+        }
+        assert_eq!(raw.read_answer().0, 200);
+    }),
+    ("frame of 50 KB in two reads", |address, token| {
+        let mut native = Native::with_token(address, token);
+        let mut publish = b"\x04\x00\x07\x04news".to_vec();
+        publish.resize(50_000, b'x');
+        let bytes = frame(2, &publish);
+        native.send_raw(&bytes[..20_000]);
+        thread::sleep(SLOW);
+        native.send_raw(&bytes[20_000..]);
+        let answer = native.next_frame();
+        assert!(matches!(answer, Frame::Published { .. }), "{answer:?}");
+    }),
+    ("head in two reads", |address, token| {
+        let mut raw = Raw::connect(address);
+        let bytes = head("/topics/news", token, 2) + "hi";
+        raw.send(&bytes.as_bytes()[..30]);
+        thread::sleep(SLOW);
+        raw.send(&bytes.as_bytes()[30..]);
+        assert_eq!(raw.read_answer().0, 200);
+    }),
+    ("small message in one read", |address, token| {
+        let mut raw = Raw::connect(address);
+        raw.send((head("/topics/news", token, 2) + "hi").as_bytes());
+        assert_eq!(raw.read_answer().0, 200);
+        thread::sleep(SLOW);
+    }),
+    ("small envelope in one read", |address, token| {
+        let mut raw = Raw::connect(address);
+        let body = r#"{"topic":"news","data":"hi"}"#;
+        raw.send((head("/publish", token, body.len()) + body).as_bytes());
+        assert_eq!(raw.read_answer().0, 200);
+        thread::sleep(SLOW);
+    }),
+];
+
+const SLOW: Duration = Duration::from_millis(50);
+/// How long publishers publish beside hoarders.
+const HOARDING: Duration = Duration::from_secs(15);
+/// By then hoarders have what they can get.
+const FULL_WITHIN: Duration = Duration::from_secs(60);
+/// What unfinished input may take: the bound of each of two threads, and what a node takes beside it.
+const HOARDED_BYTES_MAX: u64 = (2 * 256 + 128) << 20;
+
+/// The head of a request with a body.
+fn head(path: &str, token: &str, bytes: usize) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {bytes}\r\n\r\n"
+    )
+}
+
+/// Every publication of those who do nothing wrong succeeds, and memory stays within its bound.
+fn hoarding(has_many_addresses: bool, has_token: bool) {
+    let (_place, issuer, server) = started("");
+    let flags = "--sub anna --publish news --expires never";
+    let token = issuer.token(flags);
+    let of_hoarders = issuer.token("--sub eve --publish a --expires never");
+    let before = server.resident_bytes();
+    let crowd = Crowd {
+        has_many_addresses,
+        token: has_token.then_some(of_hoarders),
+    };
+    let hoarders = Hoarders::begin(&server.clients, &crowd);
+    let mut metrics = Metrics::of(&server.operators);
+    wait_until_full(&mut metrics, &hoarders);
+    let end = Instant::now() + HOARDING;
+    let (mut resident, mut kept) = (0, 0);
+    let counts: Vec<usize> = thread::scope(|scope| {
+        let (address, token) = (server.clients.as_str(), token.as_str());
+        let publish = |publish: Publish| {
+            scope.spawn(move || {
+                let mut count = 0;
+                while Instant::now() < end {
+                    publish(address, token);
+                    count += 1;
+                }
+                count
+            })
+        };
+        let publishers = PUBLISHERS.map(|(_, kind)| publish(kind));
+        while Instant::now() < end {
+            resident = server.resident_bytes().max(resident);
+            kept = metrics.scrape().number("crore_kept_input_bytes").max(kept);
+            thread::sleep(SLOW);
+        }
+        let joined = publishers.into_iter().zip(PUBLISHERS);
+        let count = joined.map(|(publisher, (name, _))| {
+            let count = publisher.join();
+            count.unwrap_or_else(|_| panic!("{name}: a publication was lost"))
+        });
+        count.collect()
+    });
+    let closed = "crore_connections_ended_by_node_total{reason=\"unfinished_input\"}";
+    let closed = metrics.scrape().number(closed);
+    println!(
+        "  {} connections of hoarders, {closed} closed for want of room; kept at most {} MiB, memory {} -> {} MiB",
+        hoarders.began(),
+        kept >> 20,
+        before >> 20,
+        resident >> 20,
+    );
+    for ((name, _), count) in PUBLISHERS.iter().zip(counts) {
+        println!("  {name}: {count} of {count}");
+        assert!(count > 0, "{name}");
+    }
+    assert!(
+        resident < before + HOARDED_BYTES_MAX,
+        "{before} to {resident} bytes"
+    );
+    hoarders.end();
+    check_served_with(&server, &token);
+}
+
+/// Waits until all hoarders have come and what is kept grows no more.
+fn wait_until_full(metrics: &mut Metrics<'_>, hoarders: &Hoarders) {
+    let deadline = Instant::now() + FULL_WITHIN;
+    let mut before = 0;
+    while Instant::now() < deadline {
+        thread::sleep(Duration::from_secs(1));
+        let kept = metrics.scrape().number("crore_kept_input_bytes");
+        if hoarders.began() >= u64::from(HOARDERS_COUNT) && kept <= before + before / 50 {
+            return;
+        }
+        before = kept;
+    }
+}
+
+/// Afterwards a publication is taken as before.
+fn check_served_with(server: &Server, token: &str) {
+    let mut raw = Raw::connect(&server.clients);
+    raw.send((head("/topics/news", token, 2) + "hi").as_bytes());
+    assert_eq!(raw.read_answer().0, 200);
 }
 
 /// Somebody else is served, and soon.

@@ -76,14 +76,16 @@ const ABUSES: [Abuse; 13] = [
         configuration: "[limits]\npublish_rate_max = 200\nerrors_max = \"auto\"\n",
         healthy: ("", ""),
         abuser: |attack| {
-            attack.repeat("POST /topics/flood HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+            attack.repeat(
+                "POST /topics/flood HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx",
+            )
         },
     },
     Abuse {
         name: "HTTP requests, too fast",
         configuration: "[http]\nrequests_rate_max = 200\n[limits]\nerrors_max = \"auto\"\n",
         healthy: ("", ""),
-        abuser: |attack| attack.repeat("GET /topics/flood HTTP/1.1\r\nHost: x\r\n\r\n"),
+        abuser: |attack| attack.repeat("GET /topics/flood HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     },
     Abuse {
         name: "pings, too fast; closed, and again",
@@ -115,7 +117,9 @@ const ABUSES: [Abuse; 13] = [
                         addresses_exempt = [\"192.0.2.1\"]\n",
         healthy: ("", "X-Forwarded-For: 192.0.2.1\r\n"),
         abuser: |attack| {
-            attack.repeat("GET /topics/flood HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: \"\r\n\r\n")
+            attack.repeat(
+                "GET /topics/flood HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: \"\r\n\r\n",
+            )
         },
     },
     Abuse {
@@ -130,7 +134,7 @@ const ABUSES: [Abuse; 13] = [
         healthy: ("", ""),
         abuser: |attack| {
             let head = format!(
-                "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+                "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
                 "x".repeat(17_000)
             );
             attack.short(&head);
@@ -295,8 +299,9 @@ fn connects(attack: &mut Attack<'_>) {
 fn shows_tokens(attack: &mut Attack<'_>) {
     let mut raw = Raw::connect(attack.address);
     for token in attack.tokens {
-        let request =
-            format!("GET /topics/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let request = format!(
+            "GET /topics/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
         raw.send(request.as_bytes());
         raw.read_answer();
         if !attack.goes_on() {

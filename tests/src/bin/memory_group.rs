@@ -119,7 +119,9 @@ fn withstands(name: &str, bytes: usize) {
 /// Subscribed to what is flooded, and never reads.
 fn standing_reader(server: &Server) -> Raw {
     let mut raw = Raw::connect(&server.clients);
-    raw.send(b"GET /events?topic=flood HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n");
+    raw.send(
+        b"GET /events?topic=flood HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+    );
     raw.read_until(b"\r\n\r\n");
     raw
 }
@@ -154,8 +156,9 @@ struct Publisher {
 
 impl Publisher {
     fn new(server: &Server, topic: &str, bytes: usize) -> Publisher {
-        let head =
-            format!("POST /topics/{topic} HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
+        let head = format!(
+            "POST /topics/{topic} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n"
+        );
         Publisher {
             address: server.clients.clone(),
             request: [head.as_bytes(), &vec![b'x'; bytes]].concat(),

@@ -166,6 +166,8 @@ pub struct SubscribersConfig {
     pub receive_bytes: Option<usize>,
     /// Over WebSocket: offer compressed messages.
     pub is_compressed: bool,
+    /// HELLO and subscriptions go with the handshake instead of following it.
+    pub is_hello_early: bool,
 }
 
 impl SubscribersConfig {
@@ -191,6 +193,7 @@ impl SubscribersConfig {
             has_last_receiver: false,
             receive_bytes: None,
             is_compressed: false,
+            is_hello_early: true,
         }
     }
 }

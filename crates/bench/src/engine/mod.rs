@@ -153,7 +153,8 @@ impl Subscribers {
                     shown(common, worker, plan.threads),
                     config.is_compressed,
                 );
-                native::NativeSubscribers::new(sockets, share(worker, clients))
+                let share = share(worker, clients);
+                native::NativeSubscribers::new(sockets, share, config.is_hello_early)
             }),
             transport => launch(common, &run, |worker, clients| {
                 let kind = match transport {

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 
 use wire::native::{
-    ClientFrame, Hello, Position, SUBPROTOCOL, ServerFrame, Subscribe, SubscribeItem,
-    SubscribeRequest,
+    ClientFrame, EARLY_FRAME_PREFIX, Hello, Position, SUBPROTOCOL, ServerFrame, Subscribe,
+    SubscribeItem, SubscribeRequest,
 };
 use wire::websocket::Opcode;
+use wire::websocket::handshake::early_message;
 
 use super::protocol::{Protocol, Turn};
 use super::sockets::{Incoming, Sockets, encode};
@@ -17,6 +18,8 @@ use super::subscriptions::{Share, Subscriptions};
 
 /// Bytes of items in one SUBSCRIBE frame.
 const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
+/// Subscriptions that a handshake carries at most: names of 255 bytes leave room in a head of 16 KiB.
+const EARLY_SUBSCRIPTIONS_MAX: u32 = 8;
 /// Up to so many topics per client an alias is searched; beyond, a map is kept.
 const SEARCHED_MAX: u32 = 16;
 
@@ -28,6 +31,8 @@ pub(super) struct NativeSubscribers {
 
 struct Streams {
     subscriptions: Subscriptions,
+    /// The first frames go with the handshake.
+    is_hello_early: bool,
     aliases: HashMap<(u32, u32), u32>,
 }
 
@@ -35,12 +40,13 @@ struct Streams {
 pub(super) const SUBPROTOCOLS: &[&str] = &[SUBPROTOCOL];
 
 impl NativeSubscribers {
-    pub(super) fn new(sockets: Sockets, share: Share) -> NativeSubscribers {
+    pub(super) fn new(sockets: Sockets, share: Share, is_hello_early: bool) -> NativeSubscribers {
         let subscriptions = Subscriptions::new(share);
         NativeSubscribers {
             sockets,
             streams: Streams {
                 subscriptions,
+                is_hello_early,
                 aliases: HashMap::new(),
             },
         }
@@ -50,7 +56,9 @@ impl NativeSubscribers {
 impl Protocol for NativeSubscribers {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.streams.subscriptions.ensure(place);
-        self.sockets.begin(place, turn.route, turn.to(place));
+        let early = self.streams.early_frames(place);
+        self.sockets
+            .begin_with(place, turn.route, &early, turn.to(place));
     }
 
     fn receive(
@@ -63,7 +71,11 @@ impl Protocol for NativeSubscribers {
         while let Some((incoming, length)) = self.sockets.next(place, &mut bytes[consumed..])? {
             consumed += length;
             match incoming {
-                Incoming::Opened => self.streams.greet(place, turn),
+                Incoming::Opened => {
+                    if self.streams.early_frames(place).is_empty() {
+                        self.streams.greet(place, turn);
+                    }
+                }
                 Incoming::Binary(payload) => {
                     let frame = ServerFrame::decode(payload).map_err(|error| error.to_string())?;
                     self.streams.frame(place, &frame, turn)?;
@@ -94,8 +106,25 @@ impl Protocol for NativeSubscribers {
 }
 
 impl Streams {
-    /// HELLO and all subscriptions, from the cursors where there are any.
+    /// The first frames as offers of the handshake; none where they are to follow it, or are too
+    /// long for a head. The cursors that they name do not move before they are answered.
+    fn early_frames(&self, place: u32) -> Vec<String> {
+        if !self.is_hello_early || self.subscriptions.per_client() > EARLY_SUBSCRIPTIONS_MAX {
+            return Vec::new();
+        }
+        let mut offers = Vec::new();
+        self.first_frames(place, |frame| {
+            offers.push(early_message(EARLY_FRAME_PREFIX, frame));
+        });
+        offers
+    }
+
     fn greet(&mut self, place: u32, turn: &mut Turn<'_>) {
+        self.first_frames(place, |frame| send(Opcode::Binary, frame, place, turn));
+    }
+
+    /// HELLO and all subscriptions, from the cursors where there are any.
+    fn first_frames(&self, place: u32, mut give: impl FnMut(&[u8])) {
         let mut frame = Vec::new();
         ClientFrame::Hello(Hello {
             name: Some("crore bench"),
@@ -103,7 +132,7 @@ impl Streams {
             ..Hello::default()
         })
         .encode(&mut frame);
-        send(Opcode::Binary, &frame, place, turn);
+        give(&frame);
         let per_client = self.subscriptions.per_client();
         let mut names: Vec<String> = Vec::new();
         let (mut first, mut bytes) = (0, 0);
@@ -126,7 +155,7 @@ impl Streams {
                 items: items.as_slice().into(),
             })
             .encode(&mut frame);
-            send(Opcode::Binary, &frame, place, turn);
+            give(&frame);
             first = number + 1;
             bytes = 0;
             names.clear();

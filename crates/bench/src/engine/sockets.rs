@@ -70,6 +70,17 @@ impl Sockets {
 
     /// Writes the request.
     pub(super) fn begin(&mut self, place: u32, route: &Route, out: &mut Vec<u8>) {
+        self.begin_with(place, route, &[], out);
+    }
+
+    /// The same, with messages that go with the request.
+    pub(super) fn begin_with(
+        &mut self,
+        place: u32,
+        route: &Route,
+        early: &[String],
+        out: &mut Vec<u8>,
+    ) {
         if self.states.len() <= place as usize {
             self.states.resize(place as usize + 1, State::default());
         }
@@ -78,7 +89,11 @@ impl Sockets {
         let field = authorization
             .as_deref()
             .map(|value| ("Authorization", value));
+        let offered: Vec<&str> = (self.subprotocols.iter().copied())
+            .chain(early.iter().map(String::as_str))
+            .collect();
         ClientHandshake {
+            subprotocols: &offered,
             headers: field.as_slice(),
             host: &route.host,
             target: &route.target,

@@ -26,19 +26,21 @@ const figure = (value) => {
   if (size >= 1000) return count(value);
   return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
 };
-const brief = (value) => {
+// With a unit a space stands between: 50k, 20 MB.
+const brief = (value, of = "") => {
   const size = Math.abs(value);
+  const space = of ? " " : "";
   for (const [unit, name] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (size >= unit) return `${+(value / unit).toPrecision(3)}${name}`;
+    if (size >= unit) return `${+(value / unit).toPrecision(3)}${space}${name}${of}`;
   }
-  return `${+value.toPrecision(3)}`;
+  return `${+value.toPrecision(3)}${space}${of}`;
 };
 const micros = (value) => {
   if (!is(value)) return "";
   const [scaled, unit] = value >= 1e6 ? [value / 1e6, "s"] : value >= 1e3 ? [value / 1e3, "ms"] : [value, "µs"];
   return `${+scaled.toPrecision(3)} ${unit}`;
 };
-const bytes = (value) => (is(value) ? `${brief(value)}B` : "");
+const bytes = (value) => (is(value) ? brief(value, "B") : "");
 const seconds = (value) => {
   if (value < 120) return `${+value.toFixed(1)} s`;
   const minutes = Math.floor(value / 60);
@@ -56,12 +58,12 @@ function table(heading, rows) {
     });
     body.append(line);
   }
-  const made = element("table");
+  const made = element("table", heading ? {} : { class: "pairs" });
   if (heading) {
     made.append(element("thead", {}, element("tr", {}, ...heading.map((text) => element("th", {}, text)))));
   }
   made.append(body);
-  return element("div", { class: "card scroll" }, made);
+  return element("div", { class: "sheet scroll" }, made);
 }
 
 function section(title, ...content) {
@@ -171,7 +173,7 @@ function chart(title, about, series, options) {
     cross.style.visibility = "hidden";
     tell(null);
   });
-  return element("div", { class: "card" }, element("h3", {}, title), element("p", { class: "faint small" }, about), svg, key);
+  return element("div", { class: "sheet" }, element("h3", {}, title), element("p", { class: "faint small" }, about), svg, key);
 }
 
 function head() {
@@ -182,7 +184,7 @@ function head() {
     element("p", {}, report.what));
   const isGood = completeness.is_complete && !trouble;
   const verdict = trouble ? `The run did not come to its end: ${trouble}`
-    : isGood ? "Complete: everything came, once and in order" : `NOT COMPLETE: ${completeness.why.join("; ")}`;
+    : isGood ? "Complete: every message arrived once and in order" : `NOT COMPLETE: ${completeness.why.join("; ")}`;
   header.append(element("div", { class: isGood ? "verdict" : "verdict bad" }, verdict));
   const where = [machine.processor, `${machine.cores} cores`, is(machine.memory_bytes) ? bytes(machine.memory_bytes) : null,
     machine.kernel ? `Linux ${machine.kernel}` : null].filter(is).join(" · ");
@@ -190,36 +192,35 @@ function head() {
   root.append(header);
   const { measured, memory, connect, storm } = report;
   const tiles = [
-    [count(plan.size.clients), `clients, ${figure((plan.size.clients * 100) / plan.clients_published)} % of the published size`],
+    [count(plan.size.clients), plan.size.clients === plan.clients_published ? "clients" : `clients, ${figure((plan.size.clients * 100) / plan.clients_published)} % of the full ${count(plan.clients_published)}`],
     measured ? [`${count(measured.delivered_rate)}/s`, "messages delivered"] : null,
     measured && measured.latency.count ? [micros(measured.latency.mean_us), "mean latency"] : null,
-    measured && measured.latency.count ? [micros(measured.latency.p99_us), "p99 of all messages"] : null,
-    measured && measured.latency.count ? [micros(measured.latency.max_us), "max of all messages"] : null,
+    measured && measured.latency.count ? [micros(measured.latency.p99_us), "p99 latency of all messages"] : null,
+    measured && measured.latency.count ? [micros(measured.latency.max_us), "max latency of all messages"] : null,
     storm ? [micros(storm.back.max_us), "until the last client was live again"] : null,
-    measured && is(measured.server_cpu) ? [`${figure(measured.server_cpu * 100)} %`, "of one core, the server"] : null,
+    measured && is(measured.server_cpu) ? [`${figure(measured.server_cpu * 100)} %`, "CPU of the server (100 % is one core)"] : null,
     connect ? [`${count(connect.rate)}/s`, "connections made"] : null,
     memory && is(memory.user_slope_bytes ?? memory.user_bytes)
       ? [`${count(memory.user_slope_bytes ?? memory.user_bytes)} B`, is(memory.user_slope_bytes) ? "user space per further connection" : "user space per connection"] : null,
   ].filter(is);
-  root.append(element("div", { class: "tiles" }, ...tiles.map(([big, small]) => element("div", { class: "tile" }, element("b", {}, big), element("span", {}, small)))));
+  const row = element("div", { class: "tiles" }, ...tiles.map(([big, small]) => element("div", { class: "tile sheet" }, element("b", {}, big), element("span", {}, small))));
+  // One row, or two of the same length as far as the number allows.
+  row.style.setProperty("--columns", tiles.length <= 5 ? tiles.length : Math.ceil(tiles.length / 2));
+  root.append(row);
 }
 
+// Without a published peer the tiles above have said it.
 function comparison() {
   const { published } = report;
-  const heading = published ? ["", "here", "published", "factor"] : ["", "here"];
+  if (!published || !report.comparison.length) return;
   const rows = report.comparison.map((row) => {
-    const name = row.unit ? `${row.what}, ${row.unit}` : row.what;
-    if (!published) return [name, figure(row.ours)];
     const bound = row.is_bound && is(row.published) ? "< " : "";
-    return [name, figure(row.ours), `${bound}${figure(row.published)}`, is(row.factor) ? `${+row.factor.toPrecision(3)}` : ""];
+    return [row.unit ? `${row.what}, ${row.unit}` : row.what, figure(row.ours), `${bound}${figure(row.published)}`, is(row.factor) ? `${+row.factor.toPrecision(3)}` : ""];
   });
-  const parts = [rows.length ? table(heading, rows) : null];
-  if (published) {
-    const on = published.machine ? ` on ${published.machine}` : "";
-    const note = published.note ? ` ${published.note}` : "";
-    parts.push(element("p", { class: "faint small" }, `Published: ${published.of}${on}. Blank: not published. Factor: here divided by published.${note}`));
-  }
-  section(published ? "Beside what was published" : "Figures", ...parts);
+  const on = published.machine ? ` on ${published.machine}` : "";
+  const note = published.note ? ` ${published.note}` : "";
+  section("Beside published figures", table(["", "this run", "published", "factor"], rows),
+    element("p", { class: "faint small" }, `Published: ${published.of}${on}. Blank: not published. Factor: this run divided by published.${note}`));
 }
 
 function charts() {
@@ -236,14 +237,17 @@ function charts() {
     distribution(measured, hiccups),
     chart("Connections", "Open, and live: subscribed, and nothing left to replay.", [
       line("open", 1, (sample) => sample.connections), line("live", 4, (sample) => (samples.some((one) => one.live) ? sample.live : null)),
-    ], { ...time, y: brief }),
-    chart("Rates", "Messages per second, all clients together.", [
-      line("received", 1, (sample) => sample.received_rate), line("sent", 2, (sample) => sample.sent_rate),
-    ], { ...time, y: brief }),
-    chart("CPU", "In cores: user and system time of the processes.", [
+    ], { ...time, y: (value) => brief(value) }),
+    chart("Received", "Messages per second, all clients together.", [
+      line("received", 1, (sample) => sample.received_rate),
+    ], { ...time, y: (value) => `${brief(value)}/s` }),
+    chart("Sent", "Messages per second, all publishers together.", [
+      line("sent", 2, (sample) => sample.sent_rate),
+    ], { ...time, y: (value) => `${brief(value)}/s` }),
+    chart("CPU", "100 % is one core: user and system time of the processes.", [
       line("server", 1, (sample) => sample.server_cpu), line("load generators", 2, (sample) => sample.clients_cpu), line("stolen by the hypervisor", 3, (sample) => sample.steal),
     ], { ...time, y: (value) => `${+(value * 100).toPrecision(3)} %` }),
-    chart("Memory of the server, user space", "Proportional set size.", [
+    chart("Memory of the server, user space", "Proportional set size: pages that processes share count in part.", [
       line("server", 1, (sample) => sample.server_pss), line("load generators", 2, (sample) => sample.clients_pss),
     ], { ...time, y: bytes }),
     chart("Memory of the kernel", "Of the whole machine, both ends of each connection: slab beyond that of the start, and TCP buffers.", [
@@ -271,17 +275,24 @@ function distribution(measured, hiccups) {
     return `${+share.toPrecision(Math.max(3, Math.ceil(Math.log10(value)) + 2))} %`;
   };
   const xTicks = [[1, "0 %"], [10, "90 %"], [100, "99 %"], [1e3, "99.9 %"], [1e4, "99.99 %"], [1e5, "99.999 %"], [1e6, "99.9999 %"], [1e7, "99.99999 %"]];
-  return chart("Distribution", "So many of all messages took no longer. The hiccup meter is a thread that has nothing to do but to be woken each millisecond.", series,
+  return chart("Distribution", "At 99 %: the latency that 99 of 100 messages did not exceed. The hiccup meter is a thread that only wakes up each millisecond: its curve is the delay of the machine itself.", series,
     { x: percent, y: micros, log: true, logX: true, xTicks });
 }
 
 function digests() {
   const { measured, hiccups, connect, storm } = report;
   const rows = [];
+  let hasFew = false;
+  // Of few values a high percentile is the greatest one.
+  const least = { p95_us: 20, p99_us: 100, p999_us: 1000 };
   const add = (name, digest) => {
-    if (digest && digest.count) {
-      rows.push([name, count(digest.count), ...["min_us", "mean_us", "stdev_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us"].map((field) => micros(digest[field]))]);
-    }
+    if (!digest || !digest.count) return;
+    const cell = (field) => {
+      if (digest.count >= (least[field] ?? 0)) return micros(digest[field]);
+      hasFew = true;
+      return "max";
+    };
+    rows.push([name, count(digest.count), ...["min_us", "mean_us", "stdev_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us"].map(cell)]);
   };
   if (measured) {
     add("delivery", measured.latency);
@@ -293,6 +304,7 @@ function digests() {
   if (storm) add("until live again", storm.back);
   if (connect) add("connect and handshake", connect.time);
   const parts = [rows.length ? table(["", "count", "min", "mean", "stdev", "p50", "p95", "p99", "p99.9", "max"], rows) : null];
+  if (hasFew) parts.push(element("p", { class: "faint small" }, "max: there are too few values for this percentile; it is the maximum."));
   if (measured && measured.sample) {
     const { clients, messages, p50_us: p50, p95_us: p95, p99_us: p99 } = measured.sample;
     parts.push(element("p", { class: "faint small" }, `A sample of ${count(clients)} clients (${count(messages)} messages of the measured span): p50 ${micros(p50)}, p95 ${micros(p95)}, p99 ${micros(p99)}.`));
@@ -304,7 +316,7 @@ function storm() {
   const found = report.storm;
   if (!found) return;
   const rows = [
-    ["what went", found.has_killed_server ? "the server: killed, and started again with its log on disk" : "all clients; the server stayed"],
+    ["outage of", found.has_killed_server ? "the server: killed, and started again with its log on disk" : "all clients; the server went on"],
     ["away for", seconds(found.away_s)],
     ["ready again after its start", is(found.restart_s) ? seconds(found.restart_s) : ""],
     ["clients live again", count(found.back.count)],
@@ -342,7 +354,7 @@ function costs() {
     add("user space at the end", bytes(memory.end_pss));
     add("user space per connection, fixed part included", is(memory.user_bytes) ? `${count(memory.user_bytes)} B` : "");
     add("user space per further connection", is(memory.user_slope_bytes) ? `${count(memory.user_slope_bytes)} B` : "");
-    add("kernel per connection and end", is(memory.kernel_bytes) ? `${count(memory.kernel_bytes)} B` : "");
+    add("kernel memory per socket", is(memory.kernel_bytes) ? `${count(memory.kernel_bytes)} B` : "");
     add("load generator per connection", is(memory.client_bytes) ? `${count(memory.client_bytes)} B` : "");
     add("CPU of the server while idle", is(memory.idle_cpu) ? `${figure(memory.idle_cpu * 100)} % of a core` : "");
     add("threads of the server", count(memory.threads));
@@ -395,9 +407,9 @@ function configuration() {
     plan.foreign_url ? ["server", { text: plan.foreign_url }] : null,
   ].filter(is);
   const server = plan.server_configuration
-    ? element("div", { class: "card" }, element("h3", {}, "The server's configuration"), element("pre", {}, plan.server_configuration)) : null;
+    ? element("div", { class: "sheet" }, element("h3", {}, "The server's configuration"), element("pre", {}, plan.server_configuration)) : null;
   const list = limits.length
-    ? element("div", { class: "card" }, element("h3", {}, "What limits the size on this machine"),
+    ? element("div", { class: "sheet" }, element("h3", {}, "What limits the size on this machine"),
       element("ul", {}, ...limits.map((limit) => element("li", {}, `${count(limit.clients)} clients by ${limit.why}`)))) : null;
   const gap = () => element("p", {});
   section("How it was done", table(null, rows), server && gap(), server, list && gap(), list);

@@ -4,7 +4,11 @@
 //! directory, by hand and without a library.
 
 const HTML: &str = include_str!("page.html");
-const CSS: &str = include_str!("page.css");
+/// The operators' pages of a node look the same.
+const CSS: &str = concat!(
+    include_str!("../../../crore/src/admin/page/look.css"),
+    include_str!("page.css")
+);
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page for a report.
@@ -39,6 +43,7 @@ mod tests {
         assert!(page.contains(r#"{"x":"\u003c/script>{{script}}"}"#));
         assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
         assert_eq!(page.matches("{{").count(), 1, "only the one of the data");
+        assert!(page.contains("--accent:"), "the look of the node's pages");
         for outside in ["http://", "https://", "@import", "<link", "src="] {
             let names = page.matches(outside).count();
             // The name space of SVG is a name and not an address.

@@ -57,7 +57,7 @@ pub fn run(stop: &AtomicBool) -> anyhow::Result<()> {
     handle.measure(u64::MAX, u64::MAX);
     let mut part = Part {
         handle,
-        measured: Tally::default(),
+        counted: Counted::default(),
         forget_at_ns: None,
         awaited: None,
         is_judged: false,
@@ -68,11 +68,36 @@ pub fn run(stop: &AtomicBool) -> anyhow::Result<()> {
 
 struct Part {
     handle: Handle,
-    /// Since the begin of the measured span.
-    measured: Tally,
+    counted: Counted,
     forget_at_ns: Option<u64>,
     awaited: Option<Awaited>,
     is_judged: bool,
+}
+
+/// What was counted, for two readers with begins of their own.
+#[derive(Default)]
+struct Counted {
+    /// Since the begin of the measured span.
+    measured: Tally,
+    /// Since the last line of progress. The measured span begins within an interval, and takes
+    /// nothing from it.
+    untold: Tally,
+}
+
+impl Counted {
+    fn add(&mut self, interval: &Tally) {
+        self.measured.merge(interval);
+        self.untold.merge(interval);
+    }
+
+    /// The measured span begins.
+    fn begin_measured(&mut self) {
+        self.measured.clear();
+    }
+
+    fn take_untold(&mut self) -> Tally {
+        std::mem::take(&mut self.untold)
+    }
 }
 
 impl Part {
@@ -97,9 +122,8 @@ impl Part {
                 .is_some_and(|at_ns| Clock::Monotonic.now_ns() >= at_ns)
             {
                 self.forget_at_ns = None;
-                let interval = self.handle.snapshot().interval;
-                self.measured.merge(&interval);
-                self.measured.clear();
+                self.collect();
+                self.counted.begin_measured();
             }
             self.look_for_ledger()?;
             if last.elapsed() >= interval {
@@ -121,12 +145,13 @@ impl Part {
             Order::Ledger { path } => self.awaited = Some(Awaited::new(&[path])),
             Order::Report => {
                 self.collect();
+                let measured = &self.counted.measured;
                 say(&Line::Measured(Box::new(Measured {
-                    sent: self.measured.sent_measured,
-                    latency: self.measured.latency.digest(),
-                    distribution: self.measured.latency.distribution(),
-                    send_delay: self.measured.send_delay.digest(),
-                    last_receiver: self.measured.last_receiver.digest(),
+                    sent: measured.sent_measured,
+                    latency: measured.latency.digest(),
+                    distribution: measured.latency.distribution(),
+                    send_delay: measured.send_delay.digest(),
+                    last_receiver: measured.last_receiver.digest(),
                 })))?;
             }
             Order::Stop => {}
@@ -134,11 +159,11 @@ impl Part {
         Ok(())
     }
 
-    /// Takes what was counted since the last time, and answers it with the totals.
-    fn collect(&mut self) -> (Tally, Tally) {
+    /// Takes what was counted since the last time, and answers the totals.
+    fn collect(&mut self) -> Tally {
         let snapshot = self.handle.snapshot();
-        self.measured.merge(&snapshot.interval);
-        (snapshot.interval, snapshot.total)
+        self.counted.add(&snapshot.interval);
+        snapshot.total
     }
 
     fn look_for_ledger(&mut self) -> anyhow::Result<()> {
@@ -153,7 +178,8 @@ impl Part {
     }
 
     fn progress(&mut self, seconds: f64) -> anyhow::Result<()> {
-        let (interval, total) = self.collect();
+        let total = self.collect();
+        let interval = self.counted.take_untold();
         let has_all_acknowledged = self.is_judged && self.handle.has_all_acknowledged();
         say(&Line::Progress(Box::new(Progress {
             seconds,
@@ -335,4 +361,28 @@ fn say(line: &Line) -> anyhow::Result<()> {
     writeln!(output, "{text}")?;
     output.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where an interval is cut by the begin of the measured span, its line of progress is of both
+    /// parts: the graph of rates has no hole there.
+    #[test]
+    fn the_begin_of_the_measured_span_takes_nothing_from_an_interval() {
+        let of = |received| Tally {
+            received,
+            ..Tally::default()
+        };
+        let mut counted = Counted::default();
+        counted.add(&of(90));
+        counted.begin_measured();
+        counted.add(&of(10));
+        assert_eq!(counted.take_untold().received, 100);
+        assert_eq!(counted.measured.received, 10);
+        counted.add(&of(100));
+        assert_eq!(counted.take_untold().received, 100);
+        assert_eq!(counted.measured.received, 110);
+    }
 }

@@ -90,7 +90,7 @@ pub fn summary(outcome: &Outcome) -> String {
         row(
             "memory",
             format!(
-                "user {} bytes per connection ({} for each further one), kernel {} bytes per end",
+                "user {} bytes per connection ({} for each further one), kernel {} bytes per socket",
                 bytes(memory.user_bytes),
                 bytes(memory.user_slope_bytes),
                 bytes(memory.kernel_bytes)
@@ -182,7 +182,7 @@ pub fn summary(outcome: &Outcome) -> String {
     if let Some(trouble) = &outcome.trouble {
         let _ = writeln!(text, "THE RUN DID NOT COME TO ITS END: {trouble}");
     } else if completeness.is_complete {
-        text.push_str("complete: everything came, once and in order\n");
+        text.push_str("complete: every message arrived once and in order\n");
     }
     for why in &completeness.why {
         let _ = writeln!(text, "NOT COMPLETE: {why}");
@@ -200,7 +200,7 @@ fn comparison(outcome: &Outcome) -> String {
     let _ = writeln!(
         text,
         "\n{:<28}{:>14}{:>14}{:>10}  ({whose})",
-        "", "here", "published", "factor"
+        "", "this run", "published", "factor"
     );
     for Row {
         what,
@@ -329,7 +329,7 @@ mod tests {
             text.contains("NOT COMPLETE: 5 deliveries are missing"),
             "{text}"
         );
-        assert!(!text.contains("complete: everything"), "{text}");
+        assert!(!text.contains("complete: every"), "{text}");
         let line = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
             line.unwrap()

@@ -17,13 +17,15 @@
 
 use super::Edge;
 use super::behind_held::Held;
+use super::behind_reads::Reads;
 use super::fanout::Delivery;
 use super::opening::Opening;
 use super::ring::Origin;
 use super::slots::{NONE, Protocol, flag};
-use super::subscriptions::{READS_MAX, Stage};
+use super::subscriptions::Stage;
 use crate::mail::{Gap, PageLimits, PartitionId, Request, Skip, SubscriptionKey};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use stdx::chunk::Slice;
 
 /// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
@@ -38,22 +40,12 @@ const MEMBERS_LOOKED_AT_MAX: usize = 8;
 #[derive(Default)]
 pub(crate) struct Behind {
     cursors: BTreeMap<Member, Cursor>,
-    /// Pages on their way, by connection and log.
-    pub(super) reads: BTreeMap<(u32, u16), usize>,
+    pub(super) reads: Reads,
     pub(super) opening: BTreeMap<(u32, u32), Opening>,
     pub(super) held: Held,
 }
 
 stdx::hand!(struct Behind { cursors, reads, opening, held });
-
-/// What [`Edge::read_behind`] does not ask for now.
-#[derive(Default)]
-struct Left {
-    /// Some have enough on their way.
-    is_some: bool,
-    /// Homes have no room for reads of these.
-    without_room: BTreeSet<PartitionId>,
-}
 
 /// Where a member is read from in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,7 +142,6 @@ impl Edge {
             },
         };
         self.statistics.lagging += u64::from(before.is_none());
-        self.lags += 1;
         self.put(index, member, partition, Some(cursor));
         self.slots[index].set(flag::LAGGING);
         self.stream_filters_at(index, partition, cursor.after);
@@ -167,92 +158,55 @@ impl Edge {
         open
     }
 
-    /// The stream of a partition has lost records after `from`.
-    pub(super) fn filters_lost_stream(&mut self, partition: PartitionId, from: u64) {
-        let members: Vec<u32> = self
-            .filter_entries
-            .iter()
-            .flat_map(|(_, entry)| self.members.iter(&entry.members))
-            .collect();
-        for subscription in members {
-            match self.subscriptions[subscription].stage {
-                Stage::Pending => self.passed_while_opening(subscription, partition),
-                Stage::Wide if !self.is_behind(subscription, partition) => {
-                    self.lag_filter(subscription, partition, from);
-                    let (index, member) = self.member_of(subscription);
-                    self.filter_recovers(index, member, partition);
-                    self.touch(index);
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are left to be asked for; none
     /// if a home has no room for some.
     pub(super) fn read_behind(&mut self, index: u32) -> Option<bool> {
         if !self.slots[index].is(flag::BEHIND) {
             return Some(false);
         }
-        let mut member = 0;
-        let mut left = Left::default();
-        while let Some((&(_, next, _), _)) = self
-            .behind
-            .cursors
-            .range((index, member, 0)..=(index, NONE, PartitionId::MAX))
-            .next()
-        {
-            if let Some(subscription) = self.ends_by_policy(index, next) {
-                if !self.disconnect_slow(subscription) {
-                    return None;
+        let mut is_left = false;
+        let mut without_room = BTreeSet::new();
+        for log in 0..self.settings.logs.len() as u16 {
+            let mut from = Bound::Unbounded;
+            while let Some(turn) = self.behind.reads.next(index, log, from) {
+                let (member, is_paid, partition) = turn;
+                if let Some(subscription) = self.ends_by_policy(index, member) {
+                    if !self.disconnect_slow(subscription) {
+                        return None;
+                    }
+                } else if self.behind.reads.is_full(index, log) {
+                    is_left = true;
+                    break;
+                } else if is_paid && self.is_without_credit(index, member) {
+                    from = Bound::Excluded((member, true, PartitionId::MAX));
+                } else if !self.may_read(partition) {
+                    without_room.insert(partition);
+                    from = Bound::Excluded(turn);
+                } else {
+                    self.read_filter(index, member, partition);
                 }
-                continue;
             }
-            while let Some((partition, cursor)) = self.next_to_read(index, next, &mut left) {
-                self.read_filter(index, next, partition, cursor);
-            }
-            let Some(another) = next.checked_add(1) else {
-                break;
-            };
-            member = another;
         }
-        for partition in &left.without_room {
+        for partition in &without_room {
             self.wait_to_read(*partition, index);
         }
-        left.without_room.is_empty().then_some(left.is_some)
+        without_room.is_empty().then_some(is_left)
     }
 
-    /// In which partition the member is to be read now, and from where. What depends on credit has one page on its way, so
-    /// that the credit is kept to.
-    fn next_to_read(
-        &self,
-        index: u32,
-        member: u32,
-        left: &mut Left,
-    ) -> Option<(PartitionId, Cursor)> {
+    /// Whether the replay that a member asked for has to wait. It has one page on its way, so that its credit is kept to.
+    fn is_without_credit(&self, index: u32, member: u32) -> bool {
         let all = (index, member, 0)..=(index, member, PartitionId::MAX);
-        let cursors = self.behind.cursors.range(all);
-        let is_held = self.replay_credit(member).is_some_and(|credit| {
-            let mut others = cursors.clone();
-            credit == 0 || others.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
-        });
-        for (&(_, _, partition), cursor) in cursors {
-            if cursor.is_reading || is_held && cursor.is_paid {
-                continue;
-            }
-            let reads = (index, self.settings.log_number(partition));
-            if self.behind.reads.get(&reads).copied().unwrap_or(0) >= READS_MAX {
-                left.is_some = true;
-            } else if !self.may_read(partition) {
-                left.without_room.insert(partition);
-            } else {
-                return Some((partition, *cursor));
-            }
-        }
-        None
+        let mut cursors = self.behind.cursors.range(all);
+        self.replay_credit(member).is_some_and(|credit| {
+            credit == 0 || cursors.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
+        })
     }
 
-    fn read_filter(&mut self, index: u32, member: u32, partition: PartitionId, cursor: Cursor) {
+    fn read_filter(&mut self, index: u32, member: u32, partition: PartitionId) {
+        let Some(&cursor) = self.behind.cursors.get(&(index, member, partition)) else {
+            debug_assert!(false, "only cursors wait");
+            return;
+        };
         let home = self.settings.home_of(partition);
         let readers = self.filters_of(index, member, Stage::Wide);
         let Some(&first) = readers.first() else {
@@ -372,45 +326,27 @@ impl Edge {
         subscription: u32,
         partition: PartitionId,
         after: u64,
-        bytes: &[u8],
+        parts: &[&[u8]],
     ) {
         let index = self.subscriptions[subscription].connection;
         let origin = self.origin_of(subscription, partition, after, false);
-        let place = self.enter(&[bytes], Slice::empty(), origin);
+        let place = self.enter_bytes(parts, origin);
         // If making room for it has cost others their place, the pages that bring those again will say it anew.
-        if self.behind_at(subscription, partition, after).is_none() {
+        if !self.is_behind_at(subscription, partition, after) {
             self.push_place(index, place);
         }
     }
 
-    /// The same of an event of a stream, which `append` writes; it may move the stream's cursor, and takes it back if it is
-    /// not sent.
-    pub(crate) fn send_filter_mark_with(
-        &mut self,
-        subscription: u32,
-        partition: PartitionId,
-        after: u64,
-        append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
-    ) {
-        let index = self.subscriptions[subscription].connection;
-        let origin = self.origin_of(subscription, partition, after, false);
-        let place = self.enter_event(origin, append);
-        match self.behind_at(subscription, partition, after) {
-            None => self.push_place(index, place),
-            Some(behind) => self.stream_filters_at(index, partition, behind),
-        }
-    }
-
-    /// Where the subscription has to be read again from, if that is at or before this place.
-    pub(super) fn behind_at(
+    /// Whether the subscription has to be read again from this place or from before it.
+    pub(crate) fn is_behind_at(
         &self,
         subscription: u32,
         partition: PartitionId,
         after: u64,
-    ) -> Option<u64> {
+    ) -> bool {
         let (index, member) = self.member_of(subscription);
-        let cursor = self.behind.cursors.get(&(index, member, partition))?;
-        (cursor.after <= after).then_some(cursor.after)
+        let cursor = self.behind.cursors.get(&(index, member, partition));
+        cursor.is_some_and(|cursor| cursor.after <= after)
     }
 
     /// Of a frame for one subscription to filters. A stream has them all as one.
@@ -492,13 +428,8 @@ impl Edge {
         if cursor.is_none() && before.is_some() {
             self.behind.held.let_go(index);
         }
-        let reads = |cursor: Option<Cursor>| usize::from(cursor.is_some_and(|it| it.is_reading));
-        let place = (index, self.settings.log_number(partition));
-        let count = self.behind.reads.entry(place).or_default();
-        *count = *count + reads(cursor) - reads(before);
-        if *count == 0 {
-            self.behind.reads.remove(&place);
-        }
+        let log = self.settings.log_number(partition);
+        self.behind.reads.change(at, log, before, cursor);
         let mut all = self
             .behind
             .cursors

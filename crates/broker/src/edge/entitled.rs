@@ -5,7 +5,9 @@
 //! terms are kept once; a credential is found by its digest only until keys or revocations have changed; a connection with a
 //! token of its own costs an entry, its place in the table and its subject, and no timer.
 
-use crate::entitlement::{Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms};
+use crate::entitlement::{
+    Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms, user_name,
+};
 use crate::handing::{give_table, table_of};
 use crate::topic::Filter;
 use hashbrown::HashTable;
@@ -168,8 +170,18 @@ impl Entitlements {
         self.entries[one].terms == self.entries[other].terms
     }
 
-    pub fn have_equal_subjects(&self, one: u32, other: u32) -> bool {
-        self.subject(one) == self.subject(other)
+    /// Whether both are of one issuer's subject.
+    pub fn are_of_one_user(&self, one: u32, other: u32) -> bool {
+        self.subject(one) == self.subject(other) && self.issuer(one) == self.issuer(other)
+    }
+
+    /// Under which name connections are counted ([`user_name`]).
+    pub fn user(&self, at: u32) -> Box<str> {
+        user_name(self.issuer(at), self.subject(at)).into()
+    }
+
+    fn issuer(&self, at: u32) -> &str {
+        &self.terms(at).signer.issuer
     }
 
     pub fn subject(&self, at: u32) -> &str {

@@ -10,6 +10,7 @@ use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
 use crate::mail::HomeId;
+use crate::session::events::ID_LINE_BYTES_MAX;
 use log::{Flags, RecordView};
 use stdx::chunk::Slice;
 use wire::native::{self, Attributes, Retained, Tag};
@@ -156,52 +157,48 @@ impl Edge {
                     None => *delivery.raw.insert(self.enter_raw(delivery)),
                 }
             }
-            Protocol::Events => self.enter_event(delivery.origin(), &mut |edge, event| {
-                edge.append_envelope_event(index, subscription, delivery, event);
-            }),
+            Protocol::Events => return self.deliver_event(index, subscription, delivery),
             _ => return self.deliver_to_poll(index, delivery.record),
         };
         // Making room for the frame may have made this very subscription lagging: then the log brings this message too,
         // behind those that had to go.
-        if delivery.view.offset() <= self.subscriptions[subscription].lag_from() {
+        if self.takes_through(subscription, delivery.view.offset()) {
             self.push_place(index, place);
         } else {
             self.refund_replay_credit(subscription);
-            let slot = &self.slots[index];
-            if slot.protocol == Protocol::Events && !slot.is(flag::RAW) {
-                // Writing the event has moved the stream's cursor to it; events of other topics must not carry that.
-                let lag_from = self.subscriptions[subscription].lag_from();
-                self.stream_lagged(index, subscription, lag_from);
-            }
         }
+    }
+
+    /// An event of a stream of several topics, which carries the stream's cursor.
+    fn deliver_event(&mut self, index: u32, subscription: u32, delivery: &Delivery<'_>) {
+        let mut event = std::mem::take(&mut self.scratch);
+        event.clear();
+        self.append_envelope_event(index, subscription, &delivery.view, &mut event);
+        self.reserve(event.len() + ID_LINE_BYTES_MAX);
+        let offset = delivery.view.offset();
+        if self.takes_through(subscription, offset) {
+            self.stream_at(index, subscription, offset);
+            self.push_event(index, &event, delivery.origin());
+        } else {
+            self.refund_replay_credit(subscription);
+        }
+        self.scratch = event;
+    }
+
+    /// Queues an event behind the line with the stream's cursor. Room is reserved, so that the cursor is as it is written.
+    pub(super) fn push_event(&mut self, index: u32, event: &[u8], origin: Origin) {
+        let id = self.stream_id_line(index);
+        let place = self.enter_bytes(&[id.as_bytes(), event], origin);
+        self.push_place(index, place);
     }
 
     /// Puts bytes into the ring, beside it when they are many.
-    pub(crate) fn enter_bytes(&mut self, bytes: &[u8], origin: Origin) -> Place {
-        if bytes.len() > BODY_COPY_MAX {
-            self.enter(&[], Slice::copy_of(bytes), origin)
+    pub(super) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> Place {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > BODY_COPY_MAX {
+            self.enter(&[], Slice::concatenation_of(parts), origin)
         } else {
-            self.enter(&[bytes], Slice::empty(), origin)
-        }
-    }
-
-    /// Puts an event of a composite stream into the ring. It carries a cursor; if making room for it has cost messages their
-    /// place, cursors have gone back and it is written again, or a client that returns with it would miss them.
-    pub(super) fn enter_event(
-        &mut self,
-        origin: Origin,
-        append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
-    ) -> Place {
-        loop {
-            let lags = self.lags;
-            let mut event = std::mem::take(&mut self.scratch);
-            event.clear();
-            append(self, &mut event);
-            let place = self.enter_bytes(&event, origin);
-            self.scratch = event;
-            if self.lags == lags {
-                return place;
-            }
+            self.enter(parts, Slice::empty(), origin)
         }
     }
 
@@ -326,7 +323,7 @@ impl Edge {
             .partition;
         let epoch = self.settings.log_of(partition).epoch;
         crate::session::events::append_raw_event(epoch, &delivery.view, &mut event);
-        let place = self.enter_bytes(&event, delivery.origin());
+        let place = self.enter_bytes(&[&event], delivery.origin());
         self.scratch = event;
         place
     }

@@ -11,7 +11,11 @@ use super::ring::{Origin, Place};
 use super::slots::Protocol;
 use super::subscriptions::Stage;
 use crate::mail::PartitionId;
+use crate::session::events::ID_LINE_BYTES_MAX;
 use wire::native;
+
+/// A mark that is older, in numbers, is forgotten: half of what there is before numbers come again.
+const MARK_AGE_MAX: u32 = 1 << 31;
 
 impl Edge {
     /// The subscribers by filter: a native connection gets it once however many of its filters match, unless one of them
@@ -52,6 +56,15 @@ impl Edge {
         }
         targets.clear();
         self.targets = targets;
+    }
+
+    /// Takes a mark away before its number comes again. Called for each connection now and then: no edge brings so many
+    /// messages between two sweeps.
+    pub(super) fn age_mark(&mut self, index: u32) {
+        let slot = &mut self.slots[index];
+        if self.serial.wrapping_sub(slot.named) > MARK_AGE_MAX {
+            slot.named = 0; // no message has it
+        }
     }
 
     fn deliver_shared(
@@ -190,20 +203,27 @@ impl Edge {
                     None => self.enter_named(topic, partition, delivery, Some(client), origin),
                 }
             }
-            _ => self.enter_event(origin, &mut |edge, event| {
-                edge.append_wide_event(index, topic, partition, delivery, event);
-            }),
-        };
-        // Making room for the frame may have cost earlier ones their place: then the log brings this one too.
-        match self.behind_at(subscription, partition, after) {
-            None => self.push_place(index, place),
-            Some(behind) => {
-                if is_paid {
+            _ => {
+                let mut event = std::mem::take(&mut self.scratch);
+                event.clear();
+                self.append_wide_event(index, topic, partition, &delivery.view, &mut event);
+                self.reserve(event.len() + ID_LINE_BYTES_MAX);
+                let is_wanted = !self.is_behind_at(subscription, partition, after);
+                if is_wanted {
+                    self.stream_filters_at(index, partition, delivery.view.offset());
+                    self.push_event(index, &event, origin);
+                } else if is_paid {
                     self.refund_replay_credit(subscription);
                 }
-                // Writing an event has moved the stream's cursor to it; other events must not carry that.
-                self.stream_filters_at(index, partition, behind);
+                self.scratch = event;
+                return;
             }
+        };
+        // Making room for the frame may have cost earlier ones their place: then the log brings this one too.
+        if !self.is_behind_at(subscription, partition, after) {
+            self.push_place(index, place);
+        } else if is_paid {
+            self.refund_replay_credit(subscription);
         }
     }
 

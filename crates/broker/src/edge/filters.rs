@@ -30,10 +30,13 @@ stdx::hand!(struct FilterEntry { name, members });
 pub(crate) struct NamedTopic {
     pub name: Slice,
     /// The version of the set of filters that `filters` was found with.
-    version: u32,
+    version: u64,
     /// Filters of this edge that match.
     pub filters: Vec<u32>,
 }
+
+/// In place of a version.
+const NEVER_MATCHED: u64 = u64::MAX;
 
 stdx::hand!(struct NamedTopic { name, version, filters });
 
@@ -138,6 +141,7 @@ impl Edge {
         self.note_if_large(subscription);
         self.expect_grants(subscription, fail_on_gap);
         let key = self.subscription_key(subscription);
+        let user = self.user_hash(index);
         for home in 0..self.settings.homes_count {
             let is_theirs = |cursor: &&PartitionCursor| {
                 let partition = cursor.partition;
@@ -147,6 +151,7 @@ impl Edge {
             self.request(
                 home,
                 Request::AddFilter {
+                    user,
                     filter: name.clone(),
                     subscription: key,
                     since,
@@ -181,7 +186,7 @@ impl Edge {
             members: List::new(),
         });
         self.filters.insert(filter, id);
-        self.filters_version = self.filters_version.wrapping_add(1);
+        self.filters_version += 1;
         id
     }
 
@@ -215,7 +220,7 @@ impl Edge {
         if let Ok(parsed) = Filter::parse(std::str::from_utf8(&filter.name).unwrap_or_default()) {
             self.filters.remove(parsed);
         }
-        self.filters_version = self.filters_version.wrapping_add(1);
+        self.filters_version += 1;
         for home in 0..self.settings.homes_count {
             self.request(
                 home,
@@ -237,10 +242,9 @@ impl Edge {
         let topic = self.topics[usize::from(home)].at(index);
         topic.partition = partition;
         if topic.named == 0 {
-            let version = self.filters_version.wrapping_sub(1);
             let named = NamedTopic {
                 name,
-                version,
+                version: NEVER_MATCHED,
                 filters: Vec::new(),
             };
             self.named_bytes += named.owned_bytes();

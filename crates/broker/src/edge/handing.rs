@@ -24,6 +24,7 @@ impl Edge {
             scratch: _,
             attributes: _,
             compression: _,
+            work_left: _,
             out: outputs,
             id,
             slots,
@@ -36,13 +37,18 @@ impl Edge {
             lists,
             owned,
             pinned_bytes,
+            ending_bytes,
+            ending,
+            ended,
+            lost,
+            laggards,
             unflushed_bytes,
             dirty,
             holders,
             holding,
             dead,
             inputs,
-            kept_bytes,
+            kept,
             resumed,
             spent,
             states,
@@ -64,7 +70,6 @@ impl Edge {
             behind,
             positions,
             named_frames,
-            lags,
             filters_version,
             named,
             named_bytes,
@@ -74,6 +79,7 @@ impl Edge {
             polls,
             second,
             sweep,
+            old_sessions,
             ping_interval_min_s,
             serial,
             statistics,
@@ -93,13 +99,18 @@ impl Edge {
         lists.give(out);
         owned.give(out);
         pinned_bytes.give(out);
+        ending_bytes.give(out);
+        ending.give(out);
+        ended.give(out);
+        lost.give(out);
+        laggards.give(out);
         unflushed_bytes.give(out);
         dirty.give(out);
         holders.give(out);
         holding.give(out);
         dead.give(out);
         inputs.give(out);
-        kept_bytes.give(out);
+        kept.give(out);
         resumed.give(out);
         spent.give(out);
         states.give(out);
@@ -121,7 +132,6 @@ impl Edge {
         behind.give(out);
         positions.give(out);
         named_frames.give(out);
-        lags.give(out);
         filters_version.give(out);
         named.give(out);
         named_bytes.give(out);
@@ -131,6 +141,7 @@ impl Edge {
         polls.give(out);
         second.give(out);
         sweep.give(out);
+        old_sessions.give(out);
         ping_interval_min_s.give(out);
         serial.give(out);
         statistics.give(out);
@@ -168,13 +179,18 @@ impl Edge {
         self.lists = Hand::take(input)?;
         self.owned = Hand::take(input)?;
         self.pinned_bytes = Hand::take(input)?;
+        self.ending_bytes = Hand::take(input)?;
+        self.ending = Hand::take(input)?;
+        self.ended = Hand::take(input)?;
+        self.lost = Hand::take(input)?;
+        self.laggards = Hand::take(input)?;
         self.unflushed_bytes = Hand::take(input)?;
         self.dirty = Hand::take(input)?;
         self.holders = Hand::take(input)?;
         self.holding = Hand::take(input)?;
         self.dead = Hand::take(input)?;
         self.inputs = Hand::take(input)?;
-        self.kept_bytes = Hand::take(input)?;
+        self.kept = Hand::take(input)?;
         self.resumed = Hand::take(input)?;
         self.spent = Hand::take(input)?;
         self.states = Hand::take(input)?;
@@ -196,7 +212,6 @@ impl Edge {
         self.behind = Hand::take(input)?;
         self.positions = Hand::take(input)?;
         self.named_frames = Hand::take(input)?;
-        self.lags = Hand::take(input)?;
         self.filters_version = Hand::take(input)?;
         self.named = Hand::take(input)?;
         self.named_bytes = Hand::take(input)?;
@@ -206,6 +221,7 @@ impl Edge {
         self.polls = Hand::take(input)?;
         self.second = Hand::take(input)?;
         self.sweep = Hand::take(input)?;
+        self.old_sessions = Hand::take(input)?;
         self.ping_interval_min_s = Hand::take(input)?;
         self.serial = Hand::take(input)?;
         self.statistics = Hand::take(input)?;
@@ -228,13 +244,18 @@ impl Edge {
         layout.field("lists", |edge: &Edge| Some(&edge.lists));
         layout.field("owned", |edge: &Edge| Some(&edge.owned));
         layout.field("pinned_bytes", |edge: &Edge| Some(&edge.pinned_bytes));
+        layout.field("ending_bytes", |edge: &Edge| Some(&edge.ending_bytes));
+        layout.field("ending", |edge: &Edge| Some(&edge.ending));
+        layout.field("ended", |edge: &Edge| Some(&edge.ended));
+        layout.field("lost", |edge: &Edge| Some(&edge.lost));
+        layout.field("laggards", |edge: &Edge| Some(&edge.laggards));
         layout.field("unflushed_bytes", |edge: &Edge| Some(&edge.unflushed_bytes));
         layout.field("dirty", |edge: &Edge| Some(&edge.dirty));
         layout.field("holders", |edge: &Edge| Some(&edge.holders));
         layout.field("holding", |edge: &Edge| Some(&edge.holding));
         layout.field("dead", |edge: &Edge| Some(&edge.dead));
         layout.field("inputs", |edge: &Edge| Some(&edge.inputs));
-        layout.field("kept_bytes", |edge: &Edge| Some(&edge.kept_bytes));
+        layout.field("kept", |edge: &Edge| Some(&edge.kept));
         layout.field("resumed", |edge: &Edge| Some(&edge.resumed));
         layout.field("spent", |edge: &Edge| Some(&edge.spent));
         layout.field("states", |edge: &Edge| Some(&edge.states));
@@ -256,7 +277,6 @@ impl Edge {
         layout.field("behind", |edge: &Edge| Some(&edge.behind));
         layout.field("positions", |edge: &Edge| Some(&edge.positions));
         layout.field("named_frames", |edge: &Edge| Some(&edge.named_frames));
-        layout.field("lags", |edge: &Edge| Some(&edge.lags));
         layout.field("filters_version", |edge: &Edge| Some(&edge.filters_version));
         layout.field("named", |edge: &Edge| Some(&edge.named));
         layout.field("named_bytes", |edge: &Edge| Some(&edge.named_bytes));
@@ -266,6 +286,7 @@ impl Edge {
         layout.field("polls", |edge: &Edge| Some(&edge.polls));
         layout.field("second", |edge: &Edge| Some(&edge.second));
         layout.field("sweep", |edge: &Edge| Some(&edge.sweep));
+        layout.field("old_sessions", |edge: &Edge| Some(&edge.old_sessions));
         layout.field("ping_interval_min_s", |edge: &Edge| {
             Some(&edge.ping_interval_min_s)
         });

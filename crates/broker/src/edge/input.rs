@@ -2,14 +2,16 @@
 //!
 //! Steps 1 to 3 of the path. The receive buffer belongs to the reactor; only the unfinished tail of a frame is kept,
 //! and what follows while the connection is paused. Invariants: at most one frame plus one receive buffer is kept; a
-//! connection that may not go on is not read; a turn handles a bounded number of frames of one connection; what all
-//! connections of the edge have unfinished stays within `pinned_bytes_max`.
+//! connection that may not go on is not read; a turn handles a bounded number of frames of one connection; a buffer is
+//! never more than twice as long as what has come; what all connections keep is bounded ([`super::kept`]).
 
 use super::Edge;
 use super::compression::WORK_BYTES_FRAME;
 use super::ends::End;
+use super::kept::Came;
 use super::slots::{NONE, Protocol, flag};
 use crate::session::State;
+use std::borrow::Cow;
 use stdx::key::Key;
 use wire::http::HeadScan;
 
@@ -18,19 +20,46 @@ use wire::http::HeadScan;
 pub(super) struct Input {
     pub bytes: Vec<u8>,
     pub scan: HeadScan,
+    /// How long the unit in front will be, as far as that is known.
+    needs: usize,
 }
 
-stdx::hand!(struct Input { bytes, scan });
+stdx::hand!(struct Input { bytes, scan, needs });
 
 /// What a session made of the front of its input.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     /// So many bytes are dealt with; go on.
     Consumed(usize),
+    /// So many bytes were a handshake. These frames came with it, and precede what follows it.
+    Upgraded(usize, Vec<u8>),
     /// An unfinished unit; it will have at least so many bytes.
     Needs(usize),
     /// Nothing more for now: paused, or closing.
     Stop,
+}
+
+/// What became of a connection's input.
+struct Driven {
+    /// Bytes that were dealt with.
+    consumed: usize,
+    /// Length of the next unit; 0 if it is unknown.
+    needs: usize,
+    /// Frames of the handshake that wait, before what is left of the input.
+    early: Vec<u8>,
+    /// A unit of it was a whole frame, message or request.
+    is_whole: bool,
+}
+
+impl Driven {
+    /// What was not dealt with, in the order in which it goes on.
+    fn rest<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let rest = &bytes[self.consumed..];
+        match self.early.is_empty() {
+            true => Cow::Borrowed(rest),
+            false => Cow::Owned([&self.early, rest].concat()),
+        }
+    }
 }
 
 impl Edge {
@@ -63,52 +92,29 @@ impl Edge {
         let kept = slot.input;
         // The bytes of one HTTP request count as one sign of life, or a peer that drips them would keep its place.
         let is_in_request = slot.protocol == Protocol::Http && (kept != NONE || slot.state != NONE);
-        let kept_bytes = self.kept_bytes_of(index);
         if !is_in_request {
             self.stamp(index);
         }
+        let mut is_whole = false;
         if kept == NONE {
             let mut scan = HeadScan::new();
-            let (consumed, needs) = self.drive(index, bytes, &mut scan);
-            self.keep(key, &bytes[consumed..], scan, needs);
+            let driven = self.drive(index, bytes, &mut scan);
+            is_whole = driven.is_whole;
+            self.keep(key, driven.rest(bytes), scan, driven.needs);
         } else if let Some(input) = self.inputs.get_mut(kept) {
             let mut input = std::mem::take(input);
+            make_room(&mut input.bytes, bytes.len(), input.needs);
             input.bytes.extend_from_slice(bytes);
-            self.go_on(key, input);
+            is_whole = self.go_on(key, input);
         }
-        self.count_kept(index, kept_bytes);
-    }
-
-    /// Bytes of unfinished frames, messages and bodies that a connection has sent.
-    pub(crate) fn kept_bytes_of(&self, index: u32) -> u64 {
-        let slot = &self.slots[index];
-        let input = self
-            .inputs
-            .get(slot.input)
-            .map_or(0, |input| input.bytes.len());
-        let state = self
-            .states
-            .get(slot.state)
-            .map_or(0, |state| state.kept_bytes());
-        (input + state) as u64
-    }
-
-    /// Together they are bounded; the connection that passes the bound is closed.
-    pub(crate) fn count_kept(&mut self, index: u32, before: u64) {
-        let after = self.kept_bytes_of(index);
-        self.kept_bytes = self.kept_bytes - before + after;
-        if after > before && self.kept_bytes > self.settings.limits.pinned_bytes_max {
-            self.statistics.input_closed += u64::from(!self.slots[index].is(flag::DEAD));
-            self.note_end(index, End::UNFINISHED_INPUT);
-            self.kill(index);
-        }
+        let bytes = bytes.len();
+        self.count_input(index, Came { bytes, is_whole });
     }
 
     /// Takes the state of a connection that waited with input of its own.
     pub(crate) fn take_kept_state(&mut self, index: u32) -> Option<State> {
-        let before = self.kept_bytes_of(index);
         let state = self.take_state(index);
-        self.count_kept(index, before);
+        self.count_kept(index);
         state
     }
 
@@ -138,10 +144,14 @@ impl Edge {
         if slot.is(flag::CHOKED | flag::CLOSING | flag::RESUMED | flag::HELD) {
             return;
         }
-        if slot.input != NONE {
-            slot.set(flag::RESUMED);
+        let has_input = slot.input != NONE;
+        if has_input || self.has_items(index) {
+            self.slots[index].set(flag::RESUMED);
             self.resumed.push(key);
-        } else if slot.is(flag::UNREAD) {
+            return;
+        }
+        let slot = &mut self.slots[index];
+        if slot.is(flag::UNREAD) {
             slot.clear(flag::UNREAD);
             self.out.readable.push(key);
         }
@@ -162,11 +172,18 @@ impl Edge {
             if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING | flag::HELD) {
                 continue;
             }
+            if !self.continue_items(key.index) {
+                self.choke(key.index);
+                continue;
+            }
+            if self.slots.get(key).is_none() {
+                continue;
+            }
+            let slot = &self.slots[key.index];
             if let Some(input) = self.inputs.get_mut(slot.input) {
                 let input = std::mem::take(input);
-                let kept_bytes = input.bytes.len() as u64 + self.kept_bytes_of(key.index);
-                self.go_on(key, input);
-                self.count_kept(key.index, kept_bytes);
+                let is_whole = self.go_on(key, input);
+                self.count_input(key.index, Came { bytes: 0, is_whole });
             }
             if self.slots.get(key).is_none() {
                 continue;
@@ -184,48 +201,54 @@ impl Edge {
         }
     }
 
-    fn go_on(&mut self, key: Key, mut input: Input) {
+    /// Deals with input that was kept. True: a whole frame, message or request was in it.
+    fn go_on(&mut self, key: Key, mut input: Input) -> bool {
         let mut scan = input.scan;
-        let (consumed, needs) = self.drive(key.index, &mut input.bytes, &mut scan);
-        if self.slots.get(key).is_none() {
-            return;
-        }
+        let driven = self.drive(key.index, &mut input.bytes, &mut scan);
         let handle = self.slots[key.index].input;
-        if consumed == input.bytes.len() || self.slots[key.index].is(flag::CLOSING) {
+        let has_rest = driven.consumed < input.bytes.len() || !driven.early.is_empty();
+        if !has_rest || self.slots[key.index].is(flag::CLOSING) {
             self.inputs.remove(handle);
             self.slots[key.index].input = NONE;
-            return;
+            return driven.is_whole;
         }
-        input.bytes.drain(..consumed);
-        input
-            .bytes
-            .reserve_exact(needs.saturating_sub(input.bytes.len()).min(RESERVE_MAX));
+        input.bytes.splice(..driven.consumed, driven.early);
+        let spare_bytes_max = match self.is_short_of_input() {
+            true => 0,
+            false => SPARE_BYTES_MAX,
+        };
+        let used = 2 * input.bytes.len() + spare_bytes_max;
+        if input.bytes.capacity() > used {
+            input.bytes.shrink_to(used);
+        }
         input.scan = scan;
+        input.needs = driven.needs;
         self.inputs[handle] = input;
+        driven.is_whole
     }
 
-    fn keep(&mut self, key: Key, rest: &[u8], scan: HeadScan, needs: usize) {
-        if rest.is_empty()
-            || self.slots.get(key).is_none()
-            || self.slots[key.index].is(flag::CLOSING)
-        {
+    fn keep(&mut self, key: Key, rest: Cow<'_, [u8]>, scan: HeadScan, needs: usize) {
+        if rest.is_empty() || self.slots[key.index].is(flag::CLOSING) {
             return;
         }
-        let mut bytes = Vec::with_capacity(rest.len().max(needs.min(RESERVE_MAX)));
-        bytes.extend_from_slice(rest);
-        let input = self.inputs.insert(Input { bytes, scan });
+        let mut bytes = Vec::new();
+        make_room(&mut bytes, rest.len(), needs);
+        bytes.extend_from_slice(&rest);
+        let input = self.inputs.insert(Input { bytes, scan, needs });
         self.slots[key.index].input = input;
     }
 
-    /// Has the session deal with unit after unit. Returns what it dealt with, and how long the next unit is.
-    fn drive(&mut self, index: u32, bytes: &mut [u8], scan: &mut HeadScan) -> (usize, usize) {
+    /// Has the session deal with unit after unit.
+    fn drive(&mut self, index: u32, bytes: &mut [u8], scan: &mut HeadScan) -> Driven {
         let mut consumed = 0;
         let mut frames = 0;
         let mut needs = 0;
+        let mut early = Vec::new();
+        let mut is_whole = false;
         self.slots[index].clear(flag::SERVED);
         while consumed < bytes.len() {
             let slot = &mut self.slots[index];
-            if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED | flag::HELD) {
+            if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED | flag::HELD | flag::RESUMED) {
                 break;
             }
             if frames >= self.settings.limits.turn_frames_max {
@@ -247,6 +270,18 @@ impl Edge {
                 Progress::Consumed(bytes) => {
                     consumed += bytes;
                     self.slots[index].set(flag::SERVED);
+                    is_whole |= !self.is_in_unit(index);
+                }
+                Progress::Upgraded(bytes, mut frames) => {
+                    consumed += bytes;
+                    self.slots[index].set(flag::SERVED);
+                    // One level deep: an upgraded connection is not upgraded again.
+                    is_whole = true;
+                    let driven = self.drive(index, &mut frames, scan);
+                    early = frames.split_off(driven.consumed);
+                    if !early.is_empty() {
+                        break;
+                    }
                 }
                 Progress::Needs(bytes) => {
                     needs = bytes;
@@ -259,18 +294,51 @@ impl Edge {
             frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
         }
         self.choke(index);
-        (consumed, needs)
+        Driven {
+            consumed,
+            needs,
+            early,
+            is_whole,
+        }
+    }
+
+    /// Whether a message has come in part, or the body of a request is still to come.
+    fn is_in_unit(&self, index: u32) -> bool {
+        let state = self.slots[index].state;
+        state != NONE && self.states.get(state).is_some_and(State::is_open_unit)
     }
 
     /// A connection that does not drain its answers is not read until it does.
     fn choke(&mut self, index: u32) {
-        if self.slots[index].is(flag::BLOCKED) && self.owned_bytes(index) > CHOKE_BYTES {
+        if self.is_choked(index) {
             self.slots[index].set(flag::CHOKED);
         }
+    }
+
+    /// Whether it owns so many answers that it is not read.
+    pub(crate) fn is_choked(&self, index: u32) -> bool {
+        self.slots[index].is(flag::BLOCKED) && self.owned_bytes(index) > CHOKE_BYTES
+    }
+
+    /// The connection has had its share of the turn, and goes on in the next.
+    pub(crate) fn spend(&mut self, key: Key) {
+        self.spent.push(key);
     }
 }
 
 /// Answers that a blocked connection may own before it is no longer read.
 const CHOKE_BYTES: usize = 64 << 10;
-/// A peer that announces a long message gets its room only as it sends.
-const RESERVE_MAX: usize = 256 << 10;
+/// A buffer keeps so much room that it does not need now, unless memory for input is short.
+const SPARE_BYTES_MAX: usize = 256 << 10;
+/// Room for so little is taken at once.
+const ROOM_BYTES_MIN: usize = 512;
+
+/// Makes room for `more` bytes of a unit that will have `unit_bytes` if its length is known. A peer that announces a long
+/// one gets its room only as it sends: at most as much again as has come.
+pub(crate) fn make_room(bytes: &mut Vec<u8>, more: usize, unit_bytes: usize) {
+    let needed = bytes.len() + more;
+    if needed > bytes.capacity() {
+        let ahead = (2 * needed).min(unit_bytes.max(ROOM_BYTES_MIN));
+        bytes.reserve_exact(needed.max(ahead) - bytes.len());
+    }
+}

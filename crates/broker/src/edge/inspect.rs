@@ -11,7 +11,7 @@ use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
     Spoken, Subscribers, Subscription,
 };
-use crate::mail::{Code, HomeId, Publication, Reply, Request};
+use crate::mail::{Code, HomeId, Publication, Reply, Request, publication_cost};
 use crate::position::Position;
 use crate::settings::Publishers;
 use crate::sys;
@@ -279,7 +279,8 @@ impl Edge {
         if !self.may_request(home) {
             return Err(Code::Overloaded);
         }
-        if !self.may_publish(partition) {
+        let cost = publication_cost(publication.payload.len() + publication.attributes.len());
+        if !self.may_publish(partition, cost.into()) {
             return Err(Code::LogUnavailable);
         }
         let limits = &self.settings.limits;

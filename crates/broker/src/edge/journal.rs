@@ -25,6 +25,8 @@ const PAGE: usize = 256;
 const NO_STATUS: u16 = 1_005;
 const ABNORMAL: u16 = 1_006;
 const NORMAL: u16 = 1_000;
+/// Between two lines about refused origins.
+const ORIGIN_PAUSE_MS: u64 = 60_000;
 
 /// What is known of a connection because somebody wants to be told.
 #[derive(Clone, Copy)]
@@ -76,9 +78,14 @@ pub(super) struct Journal {
     audit: Allowance,
     connected: Allowance,
     disconnected: Allowance,
+    /// Requests of refused origins that have not been told, and when the next may be told.
+    origins_refused: u64,
+    origins_told_from_ms: u64,
 }
 
-stdx::hand!(struct Journal { known, asked, access, audit, connected, disconnected });
+stdx::hand!(struct Journal {
+    known, asked, access, audit, connected, disconnected, origins_refused, origins_told_from_ms,
+});
 
 /// How much may still be told in this second, and what was not.
 #[derive(Clone, Copy, Default)]
@@ -356,6 +363,22 @@ impl Edge {
         }
     }
 
+    /// A page's origin is refused. Told whatever the settings are, once in a minute.
+    pub(crate) fn tell_origin(&mut self, index: u32, origin: &str) {
+        self.journal.origins_refused += 1;
+        if self.now.monotonic_ms < self.journal.origins_told_from_ms {
+            return;
+        }
+        self.journal.origins_told_from_ms = self.now.monotonic_ms + ORIGIN_PAUSE_MS;
+        let count = std::mem::take(&mut self.journal.origins_refused);
+        let client = self.client(index);
+        self.tell(Event::OriginRefused {
+            client,
+            origin: origin.into(),
+            count,
+        });
+    }
+
     fn tell(&mut self, event: Event) {
         self.out.journal.push(Entry {
             time_ms: self.now.unix_ms,
@@ -419,7 +442,7 @@ impl Edge {
     pub fn publish_own(&mut self, topic: &str, payload: &[u8]) {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
-        if !self.may_request(home) || !self.may_publish(partition) {
+        if !self.may_request(home) || !self.may_publish(partition, payload.len() as u64) {
             self.statistics.own_publications_lost += 1;
             return;
         }

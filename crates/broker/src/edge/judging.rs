@@ -161,6 +161,30 @@ impl Edge {
         }
     }
 
+    /// Whether a connection may do this with any topic at all.
+    ///
+    /// # Errors
+    /// As for [`Edge::permit`].
+    pub(crate) fn permit_some(&mut self, index: u32, action: Action) -> Result<(), ErrorCode> {
+        let Some(settings) = &self.settings.entitlement else {
+            return Ok(());
+        };
+        let permissions = match self.slots[index].entitlement {
+            NONE => &settings.anonymous,
+            at => {
+                self.check_entitlement(at)?;
+                &self.judging.entitlements.terms(at).permissions
+            }
+        };
+        if !permissions.of(action).is_empty() {
+            return Ok(());
+        }
+        self.statistics.forbidden.count(action);
+        let refusal = ErrorCode::Forbidden;
+        self.tell_decision(index, Deed::Act(action), "", Some(refusal));
+        Err(refusal)
+    }
+
     /// Whether an entry entitles to anything now.
     pub(crate) fn check_entitlement(&self, at: u32) -> Result<(), ErrorCode> {
         let now_s = self.now.unix_ms / 1_000;

@@ -152,9 +152,12 @@ impl Edge {
             .entitlements
             .have_expiring()
             .then_some(EXPIRY_INTERVAL_S);
+        let unfinished_s = limits.unfinished_input_timeout_ms.div_ceil(1_000);
+        let unfinished_s = (!self.kept.is_empty()).then_some(unfinished_s);
         let shortest_s = heartbeat_s
             .into_iter()
             .chain(expiry_s)
+            .chain(unfinished_s)
             .fold(self.ping_interval_min_s, u32::min);
         Pace::of(shortest_s)
     }
@@ -196,12 +199,19 @@ impl Edge {
 
     fn sweep_one(&mut self, index: u32) {
         self.age_hello(index);
+        self.age_mark(index);
         self.rates.rest(index, self.now.monotonic_ms);
         let silent_s = self.now_s().saturating_sub(self.stamps[index]);
         let mut slot = &self.slots[index];
         if slot.entitlement != NONE {
             let entitlement = slot.entitlement;
             if self.sweep_entitlement(index, entitlement) {
+                return;
+            }
+            slot = &self.slots[index];
+        }
+        if slot.is(flag::KEEPS) && !slot.is(flag::CLOSING) {
+            if self.sweep_kept(index) {
                 return;
             }
             slot = &self.slots[index];

@@ -44,6 +44,7 @@ impl Edge {
             + self.large.memory_bytes()
             + tree_bytes(self.replay_credits.len(), size_of::<(u32, u32)>())
             + self.recovering.memory_bytes()
+            + self.laggards.memory_bytes()
     }
 
     fn filters_bytes(&self) -> usize {
@@ -53,7 +54,7 @@ impl Edge {
             + self.named_bytes
             + tree_bytes(self.filters_held.len(), size_of::<(u32, u32)>())
             + self.behind.held.memory_bytes()
-            + tree_bytes(self.behind.reads.len(), size_of::<((u32, u16), usize)>())
+            + self.behind.reads.memory_bytes()
             + tree_bytes(
                 self.behind.opening.len(),
                 size_of::<((u32, u32), Opening)>(),
@@ -61,12 +62,15 @@ impl Edge {
     }
 
     fn outboxes_bytes(&self) -> usize {
-        self.lists.memory_bytes() + self.owned.memory_bytes() + self.pinned_bytes as usize
+        self.lists.memory_bytes()
+            + self.owned.memory_bytes()
+            + (self.pinned_bytes + self.ending_bytes) as usize
     }
 
     fn input_bytes(&self) -> usize {
         self.inputs.memory_bytes()
-            + self.kept_bytes as usize
+            + self.kept.bytes() as usize
+            + self.kept.memory_bytes()
             + self.states.memory_bytes()
             + self.states_bytes
     }
@@ -80,6 +84,7 @@ impl Edge {
             + vector_bytes::<Question>(self.out.questions.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
             + self.handshakes.memory_bytes()
+            + self.old_sessions.memory_bytes()
             + self.rates.memory_bytes()
             + vector_bytes::<(Key, IpAddr)>(self.out.clients.capacity())
             + vector_bytes::<UserChange>(self.out.users.capacity())

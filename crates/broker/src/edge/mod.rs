@@ -9,8 +9,10 @@
 
 mod behind;
 mod behind_held;
+mod behind_reads;
 mod compression;
 mod draining;
+mod ended;
 mod ends;
 mod entitled;
 mod fanout;
@@ -21,8 +23,11 @@ mod input;
 mod inspect;
 mod journal;
 mod judging;
+mod kept;
+mod lagging;
 mod large;
 mod liveness;
+mod lost;
 mod memory;
 mod opening;
 mod outbox;
@@ -35,6 +40,7 @@ mod rates;
 mod ring;
 mod room;
 mod slots;
+mod slow;
 mod statistics;
 mod subscriptions;
 mod sweep;
@@ -49,8 +55,8 @@ pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries,
 pub use users::{CountedUser, UserChange};
 
 pub(crate) use ends::End;
-pub(crate) use fanout::{Delivery, append_attributes, retained};
-pub(crate) use input::Progress;
+pub(crate) use fanout::{append_attributes, retained};
+pub(crate) use input::{Progress, make_room};
 pub(crate) use judging::Shown;
 pub(crate) use liveness::Deadline;
 use liveness::Handshakes;
@@ -137,7 +143,12 @@ pub struct Edge {
     ring: ring::Ring,
     lists: ListPool,
     owned: Slab<outbox::Owned>,
+    ended: ended::Ended,
     pinned_bytes: u64,
+    /// Of connections that are told that they were too slow.
+    ending_bytes: u64,
+    /// Those that are to be told so by this flush.
+    ending: Vec<(Key, bool)>,
     unflushed_bytes: usize,
     dirty: Vec<u32>,
     holders: Vec<u32>,
@@ -145,11 +156,12 @@ pub struct Edge {
     holding: u32,
     dead: Vec<u32>,
     inputs: Slab<input::Input>,
-    /// Of unfinished frames, messages and bodies of all connections.
-    kept_bytes: u64,
+    kept: kept::Kept,
     resumed: Vec<Key>,
     /// Ran out of their share of a turn; they go on in the next, after those that had waited.
     spent: Vec<Key>,
+    /// What subscriptions may still cost in this turn.
+    pub(crate) work_left: u32,
     pub(crate) states: Slab<State>,
     /// What these own.
     states_bytes: usize,
@@ -170,12 +182,13 @@ pub struct Edge {
     /// Subscriptions to filters by connection, where these have a bound of their own.
     filters_held: BTreeMap<u32, u32>,
     behind: behind::Behind,
+    /// To be dealt with before the next letter of another kind.
+    lost: lost::Lost,
+    laggards: lagging::Laggards,
     positions: positions::Positions,
     /// Messages to filters so far.
     named_frames: u64,
-    /// Times that something queued was given up, to be read again.
-    lags: u64,
-    filters_version: u32,
+    filters_version: u64,
     named: Slab<filters::NamedTopic>,
     /// What these own.
     named_bytes: usize,
@@ -189,6 +202,7 @@ pub struct Edge {
     /// The present second, of the monotonic clock: some things are done once in each.
     second: u32,
     sweep: sweep::Sweep,
+    old_sessions: producers::OldSessions,
     /// The shortest that any session has had.
     ping_interval_min_s: u32,
     serial: u32,
@@ -226,16 +240,20 @@ impl Edge {
             ),
             lists: ListPool::default(),
             owned: Slab::new(),
+            ended: ended::Ended::default(),
             pinned_bytes: 0,
+            ending_bytes: 0,
+            ending: Vec::new(),
             unflushed_bytes: 0,
             dirty: Vec::new(),
             holders: Vec::new(),
             holding: 0,
             dead: Vec::new(),
             inputs: Slab::new(),
-            kept_bytes: 0,
+            kept: kept::Kept::default(),
             resumed: Vec::new(),
             spent: Vec::new(),
+            work_left: 0,
             states: Slab::new(),
             states_bytes: 0,
             subscriptions: Slab::new(),
@@ -253,9 +271,10 @@ impl Edge {
             filter_entries: Slab::new(),
             filters_held: BTreeMap::new(),
             behind: behind::Behind::default(),
+            lost: lost::Lost::new(),
+            laggards: lagging::Laggards::default(),
             positions: positions::Positions::default(),
             named_frames: 0,
-            lags: 0,
             filters_version: 0,
             named: Slab::new(),
             named_bytes: 0,
@@ -268,6 +287,7 @@ impl Edge {
             polls: BTreeSet::new(),
             second: (now.monotonic_ms / 1_000) as u32,
             sweep: sweep::Sweep::new(now.monotonic_ms),
+            old_sessions: producers::OldSessions::default(),
             ping_interval_min_s: u32::MAX,
             serial: 0,
             targets: Vec::new(),
@@ -298,6 +318,15 @@ impl Edge {
         }
     }
 
+    /// Counters that begin anew after 32 bits begin here, of an edge that has not served anybody. For tests and simulated worlds:
+    /// what comes at their ends does not show otherwise in a human's time.
+    pub fn begin_counters_at(&mut self, value: u32) {
+        self.serial = value;
+        self.generation = value;
+        self.describe_number = value;
+        self.ring.begin_at(value);
+    }
+
     /// What it goes by.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
@@ -307,6 +336,7 @@ impl Edge {
     pub fn turn(&mut self, now: Now) {
         self.now = now;
         self.renew_compression();
+        self.renew_work();
         self.expire();
         let spent = std::mem::take(&mut self.spent);
         self.resumed.extend(spent);
@@ -320,6 +350,7 @@ impl Edge {
         !self.resumed.is_empty()
             || !self.spent.is_empty()
             || !self.dirty.is_empty()
+            || !self.lost.is_empty()
             || self.has_more_to_drain()
             || self.may_wake_readers()
             || self.judging.has_work()
@@ -344,6 +375,11 @@ impl Edge {
         self.expect(Deadline::Head(key));
     }
 
+    /// A connection that has just been accepted came by TLS.
+    pub fn came_by_tls(&mut self, key: Key) {
+        self.slots[key.index].set(flag::ENCRYPTED);
+    }
+
     /// The network has lost the connection.
     pub fn lost(&mut self, key: Key) {
         if self.slots.get(key).is_some() {
@@ -363,6 +399,9 @@ impl Edge {
     /// A letter from a home, in the order of that home's mailbox.
     pub fn letter(&mut self, home: HomeId, letter: Letter) {
         let cost = letter.cost();
+        if !self.lost.is_empty() && !matches!(letter, Letter::StreamGap { .. }) {
+            self.leave_lost_streams();
+        }
         match letter {
             Letter::Granted {
                 subscription,
@@ -481,7 +520,8 @@ impl Edge {
             subscriptions: self.subscriptions.len() as u64,
             filters: self.filter_entries.len() as u64,
             pinned_bytes: self.pinned_bytes,
-            kept_bytes: self.kept_bytes,
+            ring_segment_bytes: self.ring.segment_bytes() as u64,
+            kept_bytes: self.kept.bytes(),
             entitlements: self.judging.entitlements.len() as u64,
             long_polls: self.polls.len() as u64,
             ..self.statistics
@@ -541,6 +581,7 @@ impl Edge {
 
     /// Ends what was killed in this turn.
     fn bury(&mut self) {
+        self.close_ending();
         for index in std::mem::take(&mut self.dead) {
             if self.slots[index].is(flag::DEAD) {
                 self.out.closes.push((self.slots.key(index), true));
@@ -562,7 +603,8 @@ impl Edge {
             self.forget_entitlement(index);
         }
         self.rates.forget(index);
-        self.kept_bytes -= self.kept_bytes_of(index);
+        self.old_sessions.forget(index);
+        self.forget_kept(index);
         let slot = &self.slots[index];
         match slot.protocol {
             Protocol::Native => self.statistics.native_sessions -= 1,

@@ -72,7 +72,16 @@ impl Edge {
             return;
         };
         match result {
-            Err(code) => self.refused(subscription, Refusal::of(code)),
+            Err(code) => {
+                let is_of_user = code == ErrorCode::TooManyFilters;
+                self.statistics.turned_away.filters_of_user += u64::from(is_of_user);
+                let limits = &self.settings.limits;
+                let refusal = Refusal {
+                    limit: is_of_user.then_some(limits.filters_per_user_max.into()),
+                    ..Refusal::of(code)
+                };
+                self.refused(subscription, refusal);
+            }
             Ok(starts) => {
                 opening
                     .waiting
@@ -115,7 +124,7 @@ impl Edge {
         let has_gap = beginnings.iter().any(|beginning| beginning.gap.is_some());
         if opening.fail_on_gap && has_gap {
             self.statistics.recoveries.refused += 1;
-            return self.refused(first, Refusal::of(ErrorCode::PositionUnavailable));
+            return self.refuse_all(&opened, ErrorCode::PositionUnavailable);
         }
         let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
         if !self
@@ -123,7 +132,7 @@ impl Edge {
             .held
             .have_room(index, replays.count(), &self.settings.limits)
         {
-            return self.refused(first, Refusal::of(ErrorCode::Overloaded));
+            return self.refuse_all(&opened, ErrorCode::Overloaded);
         }
         let is_resumed = beginnings.iter().any(|beginning| beginning.is_resumed);
         self.statistics.recoveries.count(is_resumed, has_gap);
@@ -155,6 +164,17 @@ impl Edge {
         if is_replaying {
             self.slots[index].set(flag::LAGGING);
             self.read_if_writable(index);
+        }
+    }
+
+    /// Of a stream several open together, and the first refusal may end it.
+    fn refuse_all(&mut self, opened: &[u32], code: ErrorCode) {
+        let keys: Vec<SubscriptionKey> = opened
+            .iter()
+            .map(|&subscription| self.subscription_key(subscription))
+            .collect();
+        for key in keys {
+            self.refused_by_home(key, code);
         }
     }
 

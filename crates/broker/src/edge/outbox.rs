@@ -9,7 +9,7 @@ use super::ends::End;
 use super::ring::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
-use crate::mail::{HomeId, PartitionId};
+use crate::mail::PartitionId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use stdx::blocks::List;
@@ -27,14 +27,23 @@ pub enum Written {
     Failed,
 }
 
-/// Bytes that a blocked connection owns.
+/// Bytes that a blocked connection owns: the rest of a frame begun on the wire, if there is one, and then whole frames.
 #[derive(Default)]
 pub(crate) struct Owned {
-    parts: VecDeque<Slice>,
-    bytes: usize,
+    pub(super) parts: VecDeque<Part>,
+    pub(super) bytes: usize,
 }
 
 stdx::hand!(struct Owned { parts, bytes });
+
+/// A part of a frame.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub(super) bytes: Slice,
+    pub(super) ends_frame: bool,
+}
+
+stdx::hand!(struct Part { bytes, ends_frame });
 
 /// Parts of one vectored write.
 const PARTS_MAX: usize = 64;
@@ -42,18 +51,14 @@ const PARTS_MAX: usize = 64;
 impl Edge {
     /// Queues an answer for one connection.
     pub(crate) fn send_private(&mut self, index: u32, bytes: &[u8]) {
-        let place = if bytes.len() > BODY_COPY_MAX {
-            self.enter(&[], Slice::copy_of(bytes), Origin::Private)
-        } else {
-            self.enter(&[bytes], Slice::empty(), Origin::Private)
-        };
+        let place = self.enter_bytes(&[bytes], Origin::Private);
         self.push_place(index, place);
     }
 
     /// Queues what says that a plain subscription is settled after `prev` up to `offset`. Like a message it gives way when messages
     /// before it had to go: the pages that bring those again say it anew. An answer that stayed would settle what has
     /// not been sent.
-    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, offset: u64, bytes: &[u8]) {
+    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, offset: u64, parts: &[&[u8]]) {
         let index = self.subscription_connection(subscription);
         let (home, topic) = self.subscription_topic(subscription);
         let origin = Origin::Plain {
@@ -62,44 +67,40 @@ impl Edge {
             prev,
             offset,
         };
-        let place = self.enter(&[bytes], Slice::empty(), origin);
-        if offset <= self.subscriptions[subscription].lag_from() {
+        let place = self.enter_bytes(parts, origin);
+        if self.takes_through(subscription, offset) {
             self.push_place(index, place);
         }
     }
 
-    /// The same of an event of a stream, which `append` writes; it moves the stream's cursor, and takes it back if it is not sent.
-    pub(crate) fn send_mark_with(
-        &mut self,
-        subscription: u32,
-        prev: u64,
-        offset: u64,
-        append: &mut dyn FnMut(&mut Edge, &mut Vec<u8>),
-    ) {
-        let index = self.subscription_connection(subscription);
-        let (home, topic) = self.subscription_topic(subscription);
-        let origin = Origin::Plain {
-            home,
-            index: topic,
-            prev,
-            offset,
-        };
-        let place = self.enter_event(origin, append);
-        let lag_from = self.subscriptions[subscription].lag_from();
-        if offset <= lag_from {
-            self.push_place(index, place);
+    /// Makes room in the ring for one frame of at most `bytes_max` bytes. Older frames are dropped for it, even frames of the
+    /// same connection, and the cursors of their subscriptions go back. A frame that carries a cursor is therefore written
+    /// after this call, and only if [`Edge::takes_through`] or [`Edge::is_behind_at`] still allows it.
+    pub(crate) fn reserve(&mut self, bytes_max: usize) {
+        let body_bytes = if bytes_max > BODY_COPY_MAX {
+            bytes_max
         } else {
-            self.stream_lagged(index, subscription, lag_from);
-        }
+            0
+        };
+        self.make_room(bytes_max.min(BODY_COPY_MAX), body_bytes);
     }
 
-    /// Puts a frame into the ring; what must make room for it is dealt with first.
-    pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
-        let len = parts.iter().map(|part| part.len()).sum();
-        if let Some(limit) = self.ring.victims(len, body.len()) {
+    fn make_room(&mut self, len: usize, body_bytes: usize) {
+        if let Some(limit) = self.ring.victims(len, body_bytes) {
             self.evict_before(limit);
             self.ring.drop_before(limit);
         }
+    }
+
+    /// Whether a plain subscription still takes what ends at this offset: it does not lag, or from there on only.
+    pub(crate) fn takes_through(&self, subscription: u32, offset: u64) -> bool {
+        offset <= self.subscriptions[subscription].lag_from()
+    }
+
+    /// Puts a frame into the ring, after making room for it.
+    pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.make_room(len, body.len());
         self.unflushed_bytes += len + body.len();
         self.ring.push(parts, body, origin)
     }
@@ -132,6 +133,9 @@ impl Edge {
     /// Writes what is waiting, once for each connection with something new, vectored. `write` is the socket.
     pub fn flush(&mut self, write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written) {
         self.unflushed_bytes = 0;
+        if !self.lost.is_empty() {
+            self.leave_lost_streams();
+        }
         self.wake_readers();
         // What drains may queue more (the next page, the rest of kept input): that goes out in the same flush.
         let mut at = 0;
@@ -141,9 +145,13 @@ impl Edge {
             if self.slots[index].is(flag::BLOCKED) || self.slots[index].is(flag::DEAD) {
                 continue;
             }
+            if !self.ended.is_empty() {
+                self.drop_ended(index);
+            }
             self.flush_one(index, write);
         }
         self.dirty.clear();
+        self.drop_all_ended();
         self.bury();
         if self.holding == 0 {
             // Nobody refers to a frame: begin at the front again, where the memory is warm.
@@ -241,7 +249,7 @@ impl Edge {
             [head, body]
         });
         let parts = owned
-            .map(|part| &part[..])
+            .map(|part| &part.bytes[..])
             .chain(places)
             .filter(|part| !part.is_empty());
         let mut slices = [IoSlice::new(&[]); N];
@@ -261,17 +269,21 @@ impl Edge {
     fn advance(&mut self, index: u32, mut taken: usize) {
         let slot = &mut self.slots[index];
         if let Some(owned) = self.owned.get_mut(slot.owned) {
+            let counted = match slot.is(flag::ENDING) {
+                true => &mut self.ending_bytes,
+                false => &mut self.pinned_bytes,
+            };
             while taken > 0
                 && let Some(front) = owned.parts.front_mut()
             {
-                let here = taken.min(front.len());
+                let here = taken.min(front.bytes.len());
                 taken -= here;
                 owned.bytes -= here;
-                self.pinned_bytes -= here as u64;
-                if here == front.len() {
+                *counted -= here as u64;
+                if here == front.bytes.len() {
                     owned.parts.pop_front();
                 } else {
-                    *front = front.sub(here..);
+                    front.bytes = front.bytes.sub(here..);
                 }
             }
         }
@@ -289,8 +301,7 @@ impl Edge {
                 .ring
                 .body(place)
                 .sub(taken.saturating_sub(head.len())..);
-            self.own(index, rest_of_head);
-            self.own(index, rest_of_body);
+            self.own(index, [rest_of_head, rest_of_body]);
             break;
         }
         let slot = &mut self.slots[index];
@@ -311,35 +322,32 @@ impl Edge {
             .map_or(0, |owned| owned.bytes)
     }
 
-    fn own(&mut self, index: u32, part: Slice) {
-        if part.is_empty() {
+    /// Takes a frame, or the rest of one, which the ring cannot keep. A connection for which that is too much ends.
+    fn own(&mut self, index: u32, [head, body]: [Slice; 2]) {
+        let slot = &self.slots[index];
+        if slot.is(flag::DEAD) || head.is_empty() && body.is_empty() {
             return;
         }
-        let part = of_its_own(part);
+        let has_body = !body.is_empty();
         let owned = self.owned_of(index);
         // One answer may be larger than the bound (an echo, a page of large messages); a second one then not.
-        let bytes = owned.bytes;
-        owned.bytes += part.len();
-        self.pinned_bytes += part.len() as u64;
-        self.owned_of(index).parts.push_back(part);
+        let before = owned.bytes;
+        for (bytes, ends_frame) in [(head, !has_body), (body, true)] {
+            if !bytes.is_empty() {
+                let bytes = of_its_own(bytes);
+                owned.bytes += bytes.len();
+                owned.parts.push_back(Part { bytes, ends_frame });
+            }
+        }
+        self.pinned_bytes += (self.owned_bytes(index) - before) as u64;
         let limits = &self.settings.limits;
-        let is_own = bytes > limits.outbox_bytes_max as usize;
+        let is_own = before > limits.outbox_bytes_max as usize;
         if is_own || self.pinned_bytes > limits.pinned_bytes_max {
             self.end_slow(index, is_own);
         }
     }
 
-    /// Ends a connection for which too much is kept: by its own bound, or by that of all together.
-    pub(super) fn end_slow(&mut self, index: u32, is_own: bool) {
-        if !self.slots[index].is(flag::DEAD) {
-            self.statistics.slow_closed += 1;
-            self.statistics.slow_closed_for_all += u64::from(!is_own);
-        }
-        self.note_end(index, End::SLOW);
-        self.kill(index);
-    }
-
-    fn owned_of(&mut self, index: u32) -> &mut Owned {
+    pub(super) fn owned_of(&mut self, index: u32) -> &mut Owned {
         let slot = &mut self.slots[index];
         if slot.owned == NONE {
             slot.owned = self.owned.insert(Owned::default());
@@ -375,29 +383,16 @@ impl Edge {
     /// Frees what a connection that goes had waiting.
     pub(crate) fn release_outbox(&mut self, index: u32) {
         self.let_go(index);
+        self.forget_ended(index);
         let slot = &mut self.slots[index];
         self.lists.clear(&mut slot.places);
         if let Some(owned) = self.owned.remove(slot.owned) {
-            self.pinned_bytes -= owned.bytes as u64;
-        }
-        slot.owned = NONE;
-    }
-
-    /// What waits of a topic whose subscription ends is not sent: a new subscription to the same topic would be taken
-    /// for the one that has to read it again.
-    pub(crate) fn drop_places(&mut self, index: u32, home: HomeId, topic: u32) {
-        let mut list = std::mem::take(&mut self.slots[index].places);
-        let mut kept = List::new();
-        while let Some(place) = self.lists.pop_front(&mut list) {
-            let is_of_topic = matches!(
-                self.ring.origin(place),
-                Origin::Plain { home: of, index, .. } if of == home && index == topic
-            );
-            if !is_of_topic {
-                self.lists.push(&mut kept, place);
+            match slot.is(flag::ENDING) {
+                true => self.ending_bytes -= owned.bytes as u64,
+                false => self.pinned_bytes -= owned.bytes as u64,
             }
         }
-        self.slots[index].places = kept;
+        slot.owned = NONE;
     }
 
     /// The ring is about to forget everything before `limit`.
@@ -427,6 +422,7 @@ impl Edge {
     /// Gives up the places before `limit` (all of them without one): answers become owned, messages make their
     /// subscriptions lagging, those to filters in the partition.
     fn spill(&mut self, index: u32, limit: Option<Place>) {
+        self.drop_ended(index);
         let mut list = std::mem::take(&mut self.slots[index].places);
         let mut kept = List::new();
         // Events of a composite stream carry the cursors of all its topics: once one is left out, none after it may go.
@@ -445,8 +441,7 @@ impl Edge {
                         Slice::copy_of(self.ring.parts(place).0),
                         self.ring.body(place).clone(),
                     );
-                    self.own(index, head);
-                    self.own(index, body);
+                    self.own(index, [head, body]);
                     false
                 }
                 Origin::Private => true,
@@ -567,13 +562,12 @@ impl Edge {
             Stage::Reading => self.renew_key(subscription),
             _ => {}
         }
-        self.lags += 1;
+        self.set_lagging(subscription);
         let entry = &mut self.subscriptions[subscription];
-        entry.stage = Stage::Lagging;
         entry.set_cursor(prev);
         let connection = entry.connection;
         self.slots[connection].set(flag::LAGGING);
-        self.stream_lagged(connection, subscription, prev);
+        self.stream_at(connection, subscription, prev);
     }
 }
 

@@ -4,17 +4,18 @@
 //! Place on the path: step 3, before a request is looked at. A connection counts for its client's address; when a proxy's
 //! connection brings a request of another client, the shell is asked first ([`super::Outputs::clients`]) and the connection
 //! waits for its answer. Invariants: a node that needs no addresses keeps none; one that has begun to keep them goes on, so that
-//! nobody is taken for who had the place before. Of connections that are older than that nothing is known.
+//! nobody is taken for who had the place before. Of connections that are older than that nothing is known. A client that its
+//! proxy does not name counts as [`UNNAMED`]: never as the proxy itself, whose address may have rights.
 
 use super::Edge;
 use super::slots::{Protocol, flag};
 use crate::session::refuse_client;
 use std::net::IpAddr;
 use stdx::key::Key;
-use stdx::networks::{address_of, number_of};
+use stdx::networks::{UNNAMED, address_of, number_of};
 use stdx::pages::Pages;
 use wire::http::Request;
-use wire::http::forwarded::{UnknownClient, forwarded_client};
+use wire::http::forwarded::forwarded_client;
 use wire::native::ErrorCode;
 
 /// Addresses to a page.
@@ -51,10 +52,12 @@ impl Edge {
         }
     }
 
-    /// Where the client is, whom the connection speaks for: the peer, or who is behind it. None where addresses are not kept
-    /// (`AddressSettings`).
+    /// The address of the connection's client: the peer, or the client behind a trusted proxy. None where addresses are not kept
+    /// (`AddressSettings`), and of a client that its proxy does not name.
     pub fn client_address(&self, index: u32) -> Option<IpAddr> {
-        known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))
+        let address =
+            known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))?;
+        (address != UNNAMED).then_some(address)
     }
 
     /// All connections that are there: what a shell that has just been given this edge counts again.
@@ -79,16 +82,14 @@ impl Edge {
         let Some(own) = known(&self.peers.own, index) else {
             return true;
         };
-        let told = match trusted.contains(own) {
-            true => forwarded_client(&request.fields, addresses.field, |address| {
-                trusted.contains(address)
-            }),
-            // Perhaps not any more: it speaks for nobody else then.
-            false => Ok(None),
-        };
-        let client = match told {
-            Ok(client) => client.unwrap_or(own),
-            Err(UnknownClient) => own,
+        let is_trusted = |address| trusted.contains(address);
+        let (client, is_unreadable) = match is_trusted(own) {
+            true => match forwarded_client(&request.fields, addresses.field, is_trusted) {
+                Ok(client) => (client.unwrap_or(UNNAMED), false),
+                Err(_) => (UNNAMED, true),
+            },
+            // Perhaps not any more: it speaks for no other client then.
+            false => (own, false),
         };
         let number = number_of(client);
         self.peers.clients.grow_to(index, || UNKNOWN);
@@ -100,7 +101,7 @@ impl Edge {
             }
             self.peers.clients[index] = number;
         }
-        self.statistics.turned_away.clients_unknown += u64::from(told.is_err());
+        self.statistics.turned_away.clients_unknown += u64::from(is_unreadable);
         true
     }
 

@@ -22,6 +22,8 @@ use super::ring::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
 use crate::mail::{HomeId, PartitionId, Request, StreamPosition};
+use crate::session::events::ID_LINE_BYTES_MAX;
+use crate::session::positions::POSITION_BYTES_MAX;
 use crate::settings::LogSettings;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::key::Key;
@@ -281,8 +283,9 @@ impl Edge {
             slot.set(flag::OWED);
             return;
         }
-        let may_share = protocol == Protocol::Native && !slot.is(flag::BEHIND);
-        if may_share
+        let is_native = protocol == Protocol::Native;
+        if is_native
+            && !slot.is(flag::BEHIND)
             && let Some((number, place, len)) = step.shared
             && number == client
             && self.ring.holds(place)
@@ -291,6 +294,11 @@ impl Edge {
             step.bytes += len;
             return self.push_place(index, place);
         }
+        // Before the cursors are asked for: making room for what tells them may take them back.
+        self.reserve(match protocol {
+            Protocol::Native => telling.len() * POSITION_BYTES_MAX,
+            _ => ID_LINE_BYTES_MAX,
+        });
         let settled: Vec<(PartitionId, u64)> = telling
             .iter()
             .copied()
@@ -305,15 +313,9 @@ impl Edge {
         };
         step.told += 1;
         step.bytes += bytes.len();
-        let lags = self.lags;
-        let place = self.enter_bytes(&bytes, Origin::Told);
-        if self.lags != lags {
-            // Making room for it may have cost what stands before it its place.
-            self.slots[index].set(flag::OWED);
-            return self.touch(index);
-        }
+        let place = self.enter_bytes(&[&bytes], Origin::Told);
         self.push_place(index, place);
-        if may_share {
+        if is_native && !self.slots[index].is(flag::BEHIND) {
             step.shared = Some((client, place, bytes.len()));
         }
     }

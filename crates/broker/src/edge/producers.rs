@@ -6,13 +6,63 @@
 //! connections. The stamp is in milliseconds of the clock that all edges share. Of the same millisecond neither connection
 //! fences the other; their order is kept by the sequences then.
 //!
-//! A slot keeps the low half of the stamp. A session that has lasted for longer than half its range, 24 days, counts as
-//! 24 days old; the sweep over all slots sees to that.
+//! A slot keeps the low half of the stamp, which tells 24 days. When a session that has published as a producer reaches half of
+//! that, the sweep over all slots puts its stamp aside as a whole ([`OldSessions`]), so that it stays as old as it is for as long
+//! as it lasts. One that first does so when it is older than a slot can tell counts as older than all others.
 
 use super::Edge;
+use super::slots::{Slot, flag};
+use std::collections::BTreeMap;
+use stdx::memory::tree_bytes;
 
-/// The greatest age that a stamp tells, in milliseconds.
+/// The greatest age that a slot tells, in milliseconds.
 const AGE_MS_MAX: u32 = 1 << 31;
+/// From this age on a producer's stamp is kept apart, in milliseconds.
+const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
+
+/// When old sessions began that publish as producers: milliseconds of the monotonic clock, by connection.
+#[derive(Default)]
+pub(super) struct OldSessions {
+    began_ms: BTreeMap<u32, u64>,
+}
+
+stdx::hand!(struct OldSessions { began_ms });
+
+impl OldSessions {
+    /// The stamp of a connection's publications.
+    fn stamp(&self, index: u32, slot: &Slot, now_ms: u64) -> u64 {
+        match self.began_ms.get(&index) {
+            Some(began_ms) => *began_ms,
+            None => match age_ms(now_ms, slot.hello_ms) {
+                age_ms if age_ms < AGE_MS_MAX => now_ms.saturating_sub(age_ms.into()),
+                _ => 0,
+            },
+        }
+    }
+
+    /// Keeps the age of a session within what its slot can tell, and its stamp where that is not enough. Called for each now and
+    /// then.
+    fn age(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
+        let session_age_ms = age_ms(now_ms, slot.hello_ms);
+        if (KEPT_APART_MS..AGE_MS_MAX).contains(&session_age_ms) && slot.is(flag::PRODUCES) {
+            let began_ms = now_ms.saturating_sub(session_age_ms.into());
+            self.began_ms.entry(index).or_insert(began_ms);
+        }
+        if session_age_ms > AGE_MS_MAX {
+            slot.hello_ms = (now_ms as u32).wrapping_sub(AGE_MS_MAX); // of the low halves
+        }
+    }
+
+    /// The connection goes.
+    pub fn forget(&mut self, index: u32) {
+        self.began_ms.remove(&index);
+    }
+
+    /// Bytes, about.
+    pub fn memory_bytes(&self) -> usize {
+        tree_bytes(self.began_ms.len(), size_of::<(u32, u64)>())
+    }
+}
 
 impl Edge {
     /// The connection is served from now on. Until then its stamp says when it was accepted.
@@ -28,10 +78,11 @@ impl Edge {
         self.slots[index].hello_ms = self.now.monotonic_ms as u32; // the low half
     }
 
-    /// The stamp of a native connection.
-    pub(crate) fn producer_stamp(&self, index: u32) -> u64 {
-        let now_ms = self.now.monotonic_ms;
-        now_ms.saturating_sub(age_ms(now_ms, self.slots[index].hello_ms).into())
+    /// The stamp of a native connection, which publishes as a producer.
+    pub(crate) fn producer_stamp(&mut self, index: u32) -> u64 {
+        let slot = &mut self.slots[index];
+        slot.set(flag::PRODUCES);
+        self.old_sessions.stamp(index, slot, self.now.monotonic_ms)
     }
 
     /// The stamp of a request that has just come.
@@ -44,10 +95,10 @@ impl Edge {
         age_ms(self.now.monotonic_ms, self.slots[index].hello_ms).min(AGE_MS_MAX)
     }
 
-    /// Keeps the age of an old session within what a slot can tell. Called for each now and then.
+    /// Keeps what is known of an old session's age. Called for each now and then.
     pub(super) fn age_hello(&mut self, index: u32) {
-        let hello_ms = self.slots[index].hello_ms;
-        self.slots[index].hello_ms = kept(self.now.monotonic_ms, hello_ms);
+        let slot = &mut self.slots[index];
+        self.old_sessions.age(index, slot, self.now.monotonic_ms);
     }
 }
 
@@ -56,29 +107,55 @@ fn age_ms(now_ms: u64, hello_ms: u32) -> u32 {
     (now_ms as u32).wrapping_sub(hello_ms) // of the low halves
 }
 
-/// The same moment, or the earliest that can be told.
-fn kept(now_ms: u64, hello_ms: u32) -> u32 {
-    match age_ms(now_ms, hello_ms) {
-        0..=AGE_MS_MAX => hello_ms,
-        _ => (now_ms as u32).wrapping_sub(AGE_MS_MAX),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// However long a session lasts, it stays older than those that begin after it.
-    #[test]
-    fn sessions_of_a_year() {
-        const DAY_MS: u64 = 86_400_000;
-        let first_ms = 5_000_000_000;
-        let mut hello_ms = first_ms as u32;
-        for day in 0..366 {
-            let now_ms = first_ms + day * DAY_MS;
-            hello_ms = kept(now_ms, hello_ms);
-            let expected = (day * DAY_MS).min(AGE_MS_MAX.into());
-            assert_eq!(u64::from(age_ms(now_ms, hello_ms)), expected, "day {day}");
+    const DAY_MS: u64 = 86_400_000;
+
+    fn session(now_ms: u64, produces: bool) -> Slot {
+        let mut slot = Slot::FREE;
+        slot.hello_ms = now_ms as u32; // as `stamp_hello`
+        if produces {
+            slot.set(flag::PRODUCES);
         }
+        slot
+    }
+
+    /// A client that was fenced stays so for as long as its connection lasts.
+    #[test]
+    fn a_producer_of_a_year_is_as_old_as_it_is() {
+        let began_ms = 5_000_000_000;
+        let mut old = OldSessions::default();
+        let mut first = session(began_ms, true);
+        let mut second = session(began_ms + DAY_MS, true);
+        for day in 1..366 {
+            let now_ms = began_ms + day * DAY_MS;
+            old.age(1, &mut first, now_ms);
+            old.age(2, &mut second, now_ms);
+            assert_eq!(old.stamp(1, &first, now_ms), began_ms, "day {day}");
+            let stamp = old.stamp(2, &second, now_ms);
+            assert_eq!(stamp, began_ms + DAY_MS, "day {day}");
+        }
+        old.forget(1);
+        old.forget(2);
+        assert_eq!(old.memory_bytes(), 0);
+    }
+
+    /// Its moment is lost; it must not pass for a newer one than who came after it.
+    #[test]
+    fn who_begins_to_produce_late_is_the_oldest() {
+        let began_ms = 5_000_000_000;
+        let mut old = OldSessions::default();
+        let mut first = session(began_ms, false);
+        for day in 1..60 {
+            old.age(1, &mut first, began_ms + day * DAY_MS);
+        }
+        let now_ms = began_ms + 60 * DAY_MS;
+        first.set(flag::PRODUCES);
+        assert_eq!(old.stamp(1, &first, now_ms), 0);
+        assert_eq!(age_ms(now_ms, first.hello_ms), AGE_MS_MAX + DAY_MS as u32);
+        old.age(1, &mut first, now_ms);
+        assert_eq!(old.stamp(1, &first, now_ms), 0);
     }
 }

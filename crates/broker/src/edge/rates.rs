@@ -20,6 +20,7 @@ pub(super) struct Rates {
     publish_bytes: Option<Allowance>,
     requests: Option<Allowance>,
     pings: Option<Allowance>,
+    subscribe: Option<Allowance>,
     errors: Option<Allowance>,
     /// By the connection's index.
     buckets: BTreeMap<u32, Buckets>,
@@ -32,10 +33,11 @@ struct Buckets {
     publish_bytes: Bucket,
     requests: Bucket,
     pings: Bucket,
+    subscribe: Bucket,
     errors: Bucket,
 }
 
-stdx::hand!(struct Buckets { publish, publish_bytes, requests, pings, errors });
+stdx::hand!(struct Buckets { publish, publish_bytes, requests, pings, subscribe, errors });
 
 /// A rate is used up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +76,10 @@ impl Rates {
             publish_bytes: per_second(limits.publish_bytes_rate_max),
             requests: per_second(limits.requests_rate_max.into()),
             pings: per_second(limits.ping_rate_max.into()),
+            subscribe: (limits.subscribe_rate_max > 0).then(|| {
+                let at_once = limits.subscriptions_per_session_max;
+                Allowance::per_second(limits.subscribe_rate_max.into()).with_more(at_once.into())
+            }),
             errors: (errors > 0).then(|| Allowance::per_minute(errors)),
             buckets: BTreeMap::new(),
         }
@@ -108,9 +114,10 @@ impl Rates {
                 publish_bytes,
                 requests,
                 pings,
+                subscribe,
                 errors,
             } = buckets;
-            let all = [publish, publish_bytes, requests, pings, errors];
+            let all = [publish, publish_bytes, requests, pings, subscribe, errors];
             if all.iter().all(|bucket| bucket.is_full(now_ms)) {
                 self.buckets.remove(&index);
             }
@@ -177,6 +184,23 @@ impl Edge {
         taken.map_err(|_| {
             self.statistics.turned_away.requests_too_fast += 1;
             ErrorCode::RateLimited
+        })
+    }
+
+    /// A session wants another subscription.
+    ///
+    /// # Errors
+    /// It begins them too fast.
+    pub(crate) fn take_subscription(&mut self, index: u32) -> Result<(), TooFast> {
+        let Some(allowance) = self.rates.subscribe else {
+            return Ok(());
+        };
+        let buckets = self.rates.buckets.entry(index).or_default();
+        let taken = buckets.subscribe.take(allowance, self.now.monotonic_ms, 1);
+        let limit = self.settings.limits.subscribe_rate_max.into();
+        taken.map_err(|after_ms| {
+            self.statistics.turned_away.subscriptions_too_fast += 1;
+            TooFast { limit, after_ms }
         })
     }
 

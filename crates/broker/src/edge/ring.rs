@@ -6,7 +6,7 @@
 //! what is larger hangs beside the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
 
 use crate::mail::{HomeId, PartitionId, SubscriptionKey};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::vector_bytes;
@@ -73,10 +73,51 @@ pub(crate) struct Ring {
     written_through: usize,
     /// Bytes that hang beside the ring.
     body_bytes: usize,
+    segments: Segments,
+}
+
+/// Chunks that bodies keep alive: of the log a whole segment, even when the log has dropped it.
+#[derive(Default)]
+struct Segments {
+    /// By chunk: the bodies in it.
+    bodies: BTreeMap<usize, u32>,
+    bytes: usize,
+}
+
+impl Segments {
+    /// The body, or a copy of it where keeping its chunk as well would be too much.
+    fn keep(&mut self, body: Slice, bytes_max: usize) -> Slice {
+        if body.is_empty() {
+            return body;
+        }
+        let (id, chunk_bytes) = (body.chunk_id(), body.chunk_bytes());
+        let is_new = !self.bodies.contains_key(&id);
+        if is_new && self.bytes + chunk_bytes > bytes_max && chunk_bytes > body.len() {
+            return self.keep(Slice::copy_of(&body), bytes_max);
+        }
+        self.bytes += if is_new { chunk_bytes } else { 0 };
+        *self.bodies.entry(id).or_default() += 1;
+        body
+    }
+
+    fn let_go(&mut self, body: &Slice) {
+        let id = body.chunk_id();
+        let Some(bodies) = self.bodies.get_mut(&id) else {
+            return; // no body
+        };
+        *bodies -= 1;
+        if *bodies == 0 {
+            self.bodies.remove(&id);
+            self.bytes -= body.chunk_bytes();
+        }
+    }
 }
 
 /// Bytes beside the ring, in capacities of the ring. A single body may be larger.
 const BODIES: usize = 4;
+
+/// Bytes of the chunks that they are in, in capacities of the ring: beyond, bodies are copied.
+const SEGMENTS: usize = 32;
 
 /// Bodies of at least so many bytes are referred to, not copied.
 pub(crate) const BODY_COPY_MAX: usize = 8 << 10;
@@ -92,7 +133,19 @@ impl Ring {
             head: 0,
             written_through: 0,
             body_bytes: 0,
+            segments: Segments::default(),
         }
+    }
+
+    /// Bytes of the chunks that bodies keep alive.
+    pub fn segment_bytes(&self) -> usize {
+        self.segments.bytes
+    }
+
+    /// Its next frame gets this place: for tests of what comes at the end of the numbers.
+    pub fn begin_at(&mut self, place: Place) {
+        debug_assert!(self.frames.is_empty());
+        self.first = place;
     }
 
     /// Frames before the returned place must be dropped before `len` inline bytes and a body fit; `None` when they fit
@@ -123,6 +176,7 @@ impl Ring {
             && let Some(frame) = self.frames.pop_front()
         {
             self.body_bytes -= frame.body.len();
+            self.segments.let_go(&frame.body);
             self.first = self.first.wrapping_add(1);
         }
         if self.frames.is_empty() {
@@ -136,6 +190,7 @@ impl Ring {
         self.frames.clear();
         self.rewind();
         self.body_bytes = 0;
+        self.segments = Segments::default();
     }
 
     /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most `BODY_COPY_MAX` plus a
@@ -154,13 +209,14 @@ impl Ring {
         // A frame that is all body takes a byte: the write position never stands where a frame begins.
         self.head += usize::from(len == 0);
         self.body_bytes += body.len();
+        let body = self.segments.keep(body, SEGMENTS * self.bytes.len());
         self.frames.push_back(Frame {
             start: start as u32,
             len: len as u32,
             origin,
             body,
         });
-        self.first.wrapping_add(self.frames.len() as u32 - 1)
+        self.next_place().wrapping_sub(1)
     }
 
     /// Bytes touched. What hangs beside the ring is the log's, or belongs to whoever made the frame.
@@ -185,6 +241,11 @@ impl Ring {
     /// The part of the frame that is kept beside the ring.
     pub fn body(&self, place: Place) -> &Slice {
         &self.frames[place.wrapping_sub(self.first) as usize].body
+    }
+
+    /// The place that the next frame gets.
+    pub fn next_place(&self) -> Place {
+        self.first.wrapping_add(self.frames.len() as u32)
     }
 
     /// Whether the frame is to be dropped before `limit`.
@@ -236,6 +297,10 @@ impl Hand for Ring {
         ring.bytes.get_mut(..touched)?.copy_from_slice(inline);
         ring.frames = Hand::take(input)?;
         (ring.first, ring.head, ring.written_through, ring.body_bytes) = Hand::take(input)?;
+        for frame in &mut ring.frames {
+            let body = std::mem::replace(&mut frame.body, Slice::empty());
+            frame.body = ring.segments.keep(body, usize::MAX);
+        }
         Some(ring)
     }
 
@@ -248,6 +313,7 @@ impl Hand for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stdx::chunk::ChunkWriter;
     use stdx::prng::Prng;
 
     #[test]
@@ -304,6 +370,48 @@ mod tests {
         assert_eq!(ring.victims(100, 0), None);
         ring.push(&[b"next"], Slice::empty(), Origin::Private);
         assert!(ring.holds(place));
+    }
+
+    #[test]
+    fn bodies_keep_a_bounded_number_of_segments() {
+        const SEGMENT_BYTES: usize = 1 << 20;
+        let mut ring = Ring::new(0);
+        let segments_max = SEGMENTS * 4 * BODY_COPY_MAX / SEGMENT_BYTES;
+        let mut copied = 0;
+        for number in 0..2 * segments_max as u8 {
+            let mut segment = ChunkWriter::heap(SEGMENT_BYTES);
+            for _ in 0..2 {
+                let body = segment.append(&[&[number; 9_000]]).unwrap();
+                let place = ring.push(&[b"head"], body, Origin::Private);
+                assert_eq!(ring.body(place)[..], [number; 9_000]);
+                copied += usize::from(ring.body(place).chunk_bytes() == 9_000);
+            }
+        }
+        assert_eq!(copied, 2 * segments_max);
+        assert_eq!(
+            ring.segment_bytes(),
+            segments_max * SEGMENT_BYTES + copied * 9_000
+        );
+        ring.drop_before(ring.next_place());
+        assert_eq!(ring.segment_bytes(), 0);
+    }
+
+    /// As after four thousand million frames.
+    #[test]
+    fn places_begin_anew() {
+        let mut ring = Ring::new(0);
+        ring.first = u32::MAX - 1;
+        let places: Vec<Place> = (0..4u8)
+            .map(|number| ring.push(&[&[number]], Slice::empty(), Origin::Private))
+            .collect();
+        assert_eq!(places, [u32::MAX - 1, u32::MAX, 0, 1]);
+        for (number, place) in (0..).zip(&places) {
+            assert_eq!(ring.parts(*place).0, [number]);
+            assert_eq!(ring.is_before(*place, places[2]), number < 2);
+        }
+        ring.drop_before(places[2]);
+        assert!(!ring.holds(places[1]) && ring.holds(places[2]));
+        assert_eq!(ring.next_place(), 2);
     }
 
     #[test]

@@ -10,8 +10,9 @@
 //! once, most of them wait here, in order, at the cost of their place in the row: a home has a few turns' worth of pages to
 //! serve, and whoever publishes or subscribes meanwhile does not stand behind them.
 //!
-//! Invariant: a frame is dealt with as a whole, so each connection may go beyond the bound of a log by one frame. Together
-//! publications of a log that go beyond it stay below [`BEYOND_BYTES_MAX`]; more are refused.
+//! Invariant: a frame or request is dealt with as a whole, so each connection may go beyond the bound of a log by one.
+//! All publications of a log that go beyond it take at most [`BEYOND_BYTES_MAX`]: one that does not fit, with all that
+//! its request sends to that log, is refused. Only a log with nothing on its way takes a request whatever its size.
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
@@ -112,13 +113,15 @@ impl Edge {
         link.pages[log].pages_left(&self.settings.limits) > 0
     }
 
-    /// Whether a publication may still be sent to a partition; if not, its log does not keep up and has too much waiting.
-    pub(crate) fn may_publish(&self, partition: PartitionId) -> bool {
+    /// Whether publications that cost so much together may still be sent to a partition; if not, its log does not keep up
+    /// and has too much waiting.
+    pub(crate) fn may_publish(&self, partition: PartitionId, cost: u64) -> bool {
         let Some(log) = self.settings.log_on_disk(partition) else {
             return true;
         };
         let link = &self.homes[usize::from(self.settings.home_of(partition))];
-        link.logs[usize::from(log)].inflight_bytes < BEYOND_BYTES_MAX
+        let inflight_bytes = link.logs[usize::from(log)].inflight_bytes;
+        inflight_bytes == 0 || inflight_bytes + cost <= BEYOND_BYTES_MAX
     }
 
     /// Has the connection looked at when the home has room again for what it answers from memory.

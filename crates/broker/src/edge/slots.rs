@@ -88,6 +88,14 @@ pub(crate) mod flag {
     pub const AWAY: u32 = 1 << 25;
     /// Not read any more: it closes when what it has asked for is answered.
     pub const HELD: u32 = 1 << 26;
+    /// It has sent something that is not complete ([`super::super::kept`]).
+    pub const KEEPS: u32 = 1 << 27;
+    /// It ends because it did not take what it was sent ([`super::super::slow`]).
+    pub const ENDING: u32 = 1 << 28;
+    /// It has published with a producer's id ([`super::super::producers`]).
+    pub const PRODUCES: u32 = 1 << 29;
+    /// It came by TLS, which this node ends itself.
+    pub const ENCRYPTED: u32 = 1 << 30;
 }
 
 /// One connection.
@@ -128,7 +136,7 @@ stdx::hand!(struct Slot {
 const _: () = assert!(size_of::<Slot>() <= 52);
 
 impl Slot {
-    const FREE: Slot = Slot {
+    pub(super) const FREE: Slot = Slot {
         generation: 0,
         protocol: Protocol::Free,
         end: 0,

@@ -104,10 +104,14 @@ pub struct EdgeStatistics {
     pub written_bytes: u64,
     /// Bytes owned by blocked connections now.
     pub pinned_bytes: u64,
+    /// Bytes of segments of logs that large frames of the ring keep now.
+    pub ring_segment_bytes: u64,
     /// Bytes of unfinished frames, messages and bodies now.
     pub kept_bytes: u64,
     /// Connections closed because these were too many.
     pub input_closed: u64,
+    /// Connections closed because what they had begun to send did not go on.
+    pub input_timeouts: u64,
     /// Messages compressed; one for many receivers counts once.
     pub compressed: u64,
     /// Their bytes before.
@@ -132,7 +136,7 @@ stdx::hand!(struct EdgeStatistics {
     tokens_expired, revoked, http_requests, http_errors, protocol_errors, publishes, delivered, replayed, recoveries,
     lagging, conflated, dropped, disconnected, sent_away, tickets_issued, tickets_resumed, tickets_refused,
     pages, gaps, slow_closed, slow_closed_for_all, disconnected_by_operators, handshake_timeouts, ping_timeouts,
-    unacknowledged, pings, read_bytes, written_bytes, pinned_bytes, kept_bytes, input_closed, compressed,
+    unacknowledged, pings, read_bytes, written_bytes, pinned_bytes, ring_segment_bytes, kept_bytes, input_closed, input_timeouts, compressed,
     compressed_plain_bytes, compressed_bytes, incompressible, inflated, inflate_too_large, own_publications_lost, turned_away,
 });
 
@@ -153,6 +157,10 @@ pub struct TurnedAway {
     pub filters_too_many: u64,
     /// Requests of trusted proxies that did not say whose they are.
     pub clients_unknown: u64,
+    /// Subscriptions refused because their session begins them faster than it may.
+    pub subscriptions_too_fast: u64,
+    /// Filters refused because their user has as many as it may.
+    pub filters_of_user: u64,
     /// Clients behind trusted proxies refused because their address has as much as it may.
     pub clients_refused: u64,
     /// Histories and long polls refused for want of memory.
@@ -164,8 +172,8 @@ pub struct TurnedAway {
 }
 
 stdx::hand!(struct TurnedAway {
-    publishes_too_fast, requests_too_fast, ping_floods, error_floods, subscriptions_too_many, filters_too_many,
-    clients_unknown, clients_refused, histories_without_memory, subscriptions_without_memory,
+    publishes_too_fast, requests_too_fast, ping_floods, error_floods, subscriptions_too_many, filters_too_many, subscriptions_too_fast,
+    filters_of_user,    clients_unknown, clients_refused, histories_without_memory, subscriptions_without_memory,
     publishes_without_memory,
 });
 
@@ -177,6 +185,8 @@ impl std::ops::AddAssign for TurnedAway {
         self.error_floods += other.error_floods;
         self.subscriptions_too_many += other.subscriptions_too_many;
         self.filters_too_many += other.filters_too_many;
+        self.subscriptions_too_fast += other.subscriptions_too_fast;
+        self.filters_of_user += other.filters_of_user;
         self.clients_unknown += other.clients_unknown;
         self.clients_refused += other.clients_refused;
         self.histories_without_memory += other.histories_without_memory;
@@ -234,8 +244,10 @@ impl std::ops::AddAssign for EdgeStatistics {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
         self.pinned_bytes += other.pinned_bytes;
+        self.ring_segment_bytes += other.ring_segment_bytes;
         self.kept_bytes += other.kept_bytes;
         self.input_closed += other.input_closed;
+        self.input_timeouts += other.input_timeouts;
         self.compressed += other.compressed;
         self.compressed_plain_bytes += other.compressed_plain_bytes;
         self.compressed_bytes += other.compressed_bytes;
@@ -342,11 +354,9 @@ pub struct Forbidden {
     pub publish: u64,
     /// Histories.
     pub history: u64,
-    /// Questions for who is there.
-    pub presence: u64,
 }
 
-stdx::hand!(struct Forbidden { subscribe, publish, history, presence });
+stdx::hand!(struct Forbidden { subscribe, publish, history });
 
 impl Forbidden {
     pub(crate) fn count(&mut self, action: Action) {
@@ -354,14 +364,13 @@ impl Forbidden {
             Action::Subscribe => &mut self.subscribe,
             Action::Publish => &mut self.publish,
             Action::History => &mut self.history,
-            Action::Presence => &mut self.presence,
         };
         *number += 1;
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.subscribe + self.publish + self.history + self.presence
+        self.subscribe + self.publish + self.history
     }
 }
 
@@ -370,7 +379,6 @@ impl std::ops::AddAssign for Forbidden {
         self.subscribe += other.subscribe;
         self.publish += other.publish;
         self.history += other.history;
-        self.presence += other.presence;
     }
 }
 

@@ -8,11 +8,10 @@
 use super::policies::{Terms, Wish};
 use super::slots::{NONE, flag};
 use super::{Edge, Refusal};
-use crate::mail::{Gap, HomeId, PageLimits, PartitionId, Request, SubscriptionKey};
+use crate::mail::{Gap, HomeId, PartitionId, Request, SubscriptionKey};
 use crate::position::Position;
 use crate::settings::LagPolicy;
 use log::RecordView;
-use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 use stdx::key::Key;
 use wire::native::ErrorCode;
@@ -340,12 +339,11 @@ impl Edge {
         let entry = &mut self.subscriptions[subscription];
         entry.topic = grant.index;
         entry.position = position;
-        entry.stage = if grant.replaying {
-            Stage::Lagging
-        } else {
-            Stage::Live
-        };
+        entry.stage = Stage::Live;
         entry.set_cursor(grant.position.offset);
+        if grant.replaying {
+            self.set_lagging(subscription);
+        }
         self.note_if_large(subscription);
         if !grant.replaying {
             self.replay_credits.remove(&subscription);
@@ -365,78 +363,6 @@ impl Edge {
         }
     }
 
-    /// Asks for the next page of each lagging subscription, a few at a time of each log.
-    pub(crate) fn read_lagging(&mut self, index: u32) {
-        let mut at = self.slots[index].subscriptions;
-        let mut reading: BTreeMap<u16, usize> = BTreeMap::new();
-        let mut left = false;
-        while at != NONE {
-            let entry = &self.subscriptions[at];
-            let next = entry.next;
-            if entry.stage == Stage::Lagging && self.policy_now(at) == LagPolicy::Disconnect {
-                if !self.disconnect_slow(at) {
-                    return;
-                }
-                at = next;
-                continue;
-            }
-            let stage = entry.stage;
-            if matches!(stage, Stage::Reading | Stage::Lagging) {
-                let partition = self.partition_of(at);
-                let reading = reading
-                    .entry(self.settings.log_number(partition))
-                    .or_default();
-                if stage == Stage::Reading {
-                    *reading += 1;
-                } else if *reading >= READS_MAX {
-                    left = true;
-                } else if !self.may_read(partition) {
-                    self.wait_to_read(partition, index);
-                    left = true;
-                } else if self.read(at) {
-                    *reading += 1;
-                }
-            }
-            at = next;
-        }
-        match self.read_behind(index) {
-            Some(false) if !left => self.slots[index].clear(flag::LAGGING),
-            _ => {}
-        }
-    }
-
-    /// Asks for one page; false when the client has given no credit for it.
-    fn read(&mut self, subscription: u32) -> bool {
-        let limits = &self.settings.limits;
-        let credit = self.replay_credit(subscription).unwrap_or(u32::MAX);
-        let records_max = limits.page_records_max.min(credit);
-        if records_max == 0 {
-            return false;
-        }
-        let limits = PageLimits {
-            records_max,
-            bytes_max: limits.page_bytes,
-        };
-        let key = self.subscription_key(subscription);
-        let mode = self.read_mode(subscription);
-        let entry = &mut self.subscriptions[subscription];
-        entry.stage = Stage::Reading;
-        let (home, index, after) = (entry.home, entry.topic, entry.cursor());
-        let partition = self.partition_of(subscription);
-        self.request(
-            home,
-            Request::Read {
-                partition,
-                index,
-                subscription: key,
-                after,
-                mode,
-                limits,
-            },
-        );
-        true
-    }
-
     /// A page has come: deliver it; go on when it has left, or live from here.
     pub(crate) fn page(&mut self, key: SubscriptionKey, page: Page) {
         let Some(subscription) = self.live_subscription(key) else {
@@ -447,6 +373,7 @@ impl Edge {
         }
         self.statistics.pages += 1;
         let index = self.subscriptions[subscription].connection;
+        self.leave_reading(subscription);
         let Page {
             gap,
             skipped,
@@ -459,12 +386,11 @@ impl Edge {
         let after = entry.cursor();
         // What the client has settled by the frames of this page that come before its last.
         let mut told = gap.map_or(skipped.unwrap_or(after), |gap| gap.to);
-        entry.stage = if caught_up {
-            Stage::Live
-        } else {
-            Stage::Lagging
-        };
+        entry.stage = Stage::Live;
         entry.set_cursor(through);
+        if !caught_up {
+            self.set_lagging(subscription);
+        }
         if let Some(gap) = gap {
             self.statistics.gaps += 1;
             self.tell_gap(subscription, gap);
@@ -553,9 +479,9 @@ impl Edge {
         let (index, next, previous) = (entry.connection, entry.next, entry.previous);
         // Of one to a filter what waits is sent: others of the connection may share what comes behind it, which would then
         // stand for more than it brings. UNSUBSCRIBED comes behind all of it.
-        if !entry.is_filter() && entry.topic != NONE && !self.slots[index].places.is_empty() {
+        if !entry.is_filter() && entry.topic != NONE {
             let (home, topic) = (entry.home, entry.topic);
-            self.drop_places(index, home, topic);
+            self.end_topic(index, home, topic);
         }
         match self.subscriptions.get_mut(previous) {
             None => self.slots[index].subscriptions = next,
@@ -581,6 +507,7 @@ impl Edge {
     }
 
     fn drop_subscription(&mut self, subscription: u32) {
+        self.forget_lagging(subscription);
         let Some(entry) = self.subscriptions.remove(subscription) else {
             return;
         };
@@ -640,30 +567,4 @@ impl Edge {
         }
         self.ticket_index_released(home, index);
     }
-
-    /// The stream of a partition has lost records: all its subscriptions go on by pages, which know each gap.
-    pub(crate) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64) {
-        let mut concerned = Vec::new();
-        for (_, topic) in self.topics[usize::from(home)].iter_mut() {
-            if topic.partition == partition {
-                concerned.extend(self.members.iter(&topic.subscribers));
-            }
-        }
-        for subscription in concerned {
-            let entry = &mut self.subscriptions[subscription];
-            if entry.stage == Stage::Live {
-                entry.stage = Stage::Lagging;
-                // One that resumed on a lagging stream is ahead of it.
-                entry.set_cursor(from.max(entry.cursor()));
-                let index = entry.connection;
-                self.recovers(subscription);
-                self.slots[index].set(flag::LAGGING);
-                self.touch(index);
-            }
-        }
-        self.filters_lost_stream(partition, from);
-    }
 }
-
-/// Pages on their way for one connection.
-pub(super) const READS_MAX: usize = 4;

@@ -13,6 +13,7 @@ use super::Edge;
 use super::slots::{NONE, flag};
 use crate::entitlement::CredentialKind;
 use crate::session::{Credential, State};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use stdx::key::Key;
 use wire::native::ErrorCode;
 
@@ -23,25 +24,25 @@ pub enum UserChange {
     Comes {
         /// Who waits.
         connection: Key,
-        /// The user.
-        subject: Box<str>,
+        /// The user ([`crate::entitlement::user_name`]).
+        user: Box<str>,
         /// What the user's own token allows at this node.
         connections_max: Option<u32>,
     },
     /// A connection that was let in has gone, or is another's now.
     Leaves {
-        /// The user.
-        subject: Box<str>,
+        /// The user ([`crate::entitlement::user_name`]).
+        user: Box<str>,
     },
 }
 
 /// A connection that counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CountedUser<'a> {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CountedUser {
     /// Which.
     pub connection: Key,
     /// Its user.
-    pub subject: &'a str,
+    pub user: Box<str>,
     /// What its own token allows the user at this node.
     pub connections_max: Option<u32>,
 }
@@ -74,16 +75,16 @@ impl Edge {
         let entitlements = &self.judging.entitlements;
         self.out.users.push(UserChange::Comes {
             connection: self.slots.key(index),
-            subject: entitlements.subject(at).into(),
+            user: entitlements.user(at),
             connections_max: entitlements.terms(at).limits.connections_max,
         });
     }
 
     /// The shell's answer: the connection counts for this user from now on.
-    pub fn user_admitted(&mut self, connection: Key, subject: &str) {
+    pub fn user_admitted(&mut self, connection: Key, user: &str) {
         if !self.waits_for_user(connection) {
-            let subject = subject.into();
-            return self.out.users.push(UserChange::Leaves { subject });
+            let user = user.into();
+            return self.out.users.push(UserChange::Leaves { user });
         }
         let slot = &mut self.slots[connection.index];
         slot.clear(flag::ASKED);
@@ -91,15 +92,30 @@ impl Edge {
         self.settle_user(connection.index, Ok(()));
     }
 
+    /// The connection's user as a hash that is never 0: the subject of its issuer, by what it has shown. All who have shown nothing
+    /// are one user. 0 where nobody is asked.
+    pub(crate) fn user_hash(&self, index: u32) -> u64 {
+        if self.settings.entitlement.is_none() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        if let Some(at) = self.entitlement_of(index) {
+            let entitlements = &self.judging.entitlements;
+            let is_key = entitlements.kind(at) == CredentialKind::ApiKey;
+            (is_key, entitlements.user(at)).hash(&mut hasher);
+        }
+        hasher.finish().max(1)
+    }
+
     /// All connections that count: what a shell that has just been given this edge counts again.
-    pub fn counted_users(&self) -> impl Iterator<Item = CountedUser<'_>> {
+    pub fn counted_users(&self) -> impl Iterator<Item = CountedUser> + '_ {
         let counted = |index: &u32| self.slots[*index].is(flag::COUNTED);
         let user = |index: u32| {
             let at = self.entry_of_user(index)?;
             let entitlements = &self.judging.entitlements;
             Some(CountedUser {
                 connection: self.slots.key(index),
-                subject: entitlements.subject(at),
+                user: entitlements.user(at),
                 connections_max: entitlements.terms(at).limits.connections_max,
             })
         };
@@ -164,8 +180,8 @@ impl Edge {
 
     fn leave_user(&mut self, index: u32, at: u32) {
         self.slots[index].clear(flag::COUNTED);
-        let subject = self.judging.entitlements.subject(at).into();
-        self.out.users.push(UserChange::Leaves { subject });
+        let user = self.judging.entitlements.user(at);
+        self.out.users.push(UserChange::Leaves { user });
     }
 
     fn is_counted(&self, at: u32) -> bool {
@@ -181,6 +197,6 @@ impl Edge {
     fn are_of_one_user(&self, one: u32, other: u32) -> bool {
         let entitlements = &self.judging.entitlements;
         entitlements.kind(one) == entitlements.kind(other)
-            && entitlements.have_equal_subjects(one, other)
+            && entitlements.are_of_one_user(one, other)
     }
 }

@@ -5,9 +5,10 @@
 //! edge, whatever the index, so that a late `Release` never hits a later grant.
 
 use crate::mail::{EdgeId, Lane};
-use std::collections::VecDeque;
+use crate::settings::Limits;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
-use stdx::memory::vector_bytes;
+use stdx::memory::{tree_bytes, vector_bytes};
 use stdx::slab::Slab;
 
 #[derive(Debug)]
@@ -49,6 +50,11 @@ impl Edge {
             filters_version: 0,
             lagging: VecDeque::new(),
         }
+    }
+
+    /// Nothing has been granted before this generation, and no filter added before this version.
+    pub fn begin_counters_at(&mut self, value: u32) {
+        (self.generation, self.filters_version) = (value, value);
     }
 
     /// Bytes touched by indexes, and by what waits.
@@ -105,12 +111,23 @@ impl Edge {
 /// Filters and the edges that asked for them.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
-    trie: crate::filters::FilterTrie<Vec<EdgeId>>,
+    trie: crate::filters::FilterTrie<Wanted>,
+    /// Filters of each user; a filter is whose subscription has brought it, until it goes.
+    of_users: BTreeMap<u64, u32>,
     /// Rises with every change; topics note the one that they were compared with.
     pub version: u32,
 }
 
-stdx::hand!(struct Filters { trie, version });
+stdx::hand!(struct Filters { trie, of_users, version });
+
+/// Who wants a filter, and who has brought it.
+#[derive(Debug, Default, Clone)]
+struct Wanted {
+    edges: Vec<EdgeId>,
+    user: u64,
+}
+
+stdx::hand!(struct Wanted { edges, user });
 
 /// What became of a filter that an edge wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,14 +136,17 @@ pub(super) enum Added {
     New,
     /// The edge had it here.
     Known,
-    /// `filters_max` different ones are there already; nothing has changed.
+    /// `filters_per_shard_max` different ones are there already; nothing has changed.
     Full,
+    /// Its user has brought `filters_per_user_max`; nothing has changed.
+    TooMany,
 }
 
 impl Filters {
     pub fn memory_bytes(&self) -> usize {
         let edges = self.trie.len() * size_of::<[EdgeId; 4]>();
-        self.trie.memory_bytes() + edges
+        let users = tree_bytes(self.of_users.len(), size_of::<(u64, u32)>());
+        self.trie.memory_bytes() + edges + users
     }
 
     pub fn len(&self) -> usize {
@@ -138,17 +158,26 @@ impl Filters {
         &mut self,
         filter: crate::topic::Filter<'_>,
         edge: EdgeId,
-        filters_max: u32,
+        user: u64,
+        limits: &Limits,
     ) -> Added {
-        if let Some(edges) = self.trie.get_mut(filter) {
-            if edges.contains(&edge) {
+        if let Some(wanted) = self.trie.get_mut(filter) {
+            if wanted.edges.contains(&edge) {
                 return Added::Known;
             }
-            edges.push(edge);
-        } else if self.trie.len() < filters_max as usize {
-            self.trie.insert(filter, vec![edge]);
-        } else {
+            wanted.edges.push(edge);
+        } else if self.trie.len() >= limits.filters_per_shard_max as usize {
             return Added::Full;
+        } else {
+            if user != 0 {
+                let count = self.of_users.entry(user).or_default();
+                if *count >= limits.filters_per_user_max {
+                    return Added::TooMany;
+                }
+                *count += 1;
+            }
+            let edges = vec![edge];
+            self.trie.insert(filter, Wanted { edges, user });
         }
         self.version = self.version.wrapping_add(1);
         Added::New
@@ -156,15 +185,23 @@ impl Filters {
 
     /// The edge wants the filter no more. False if it did not.
     pub fn remove(&mut self, filter: crate::topic::Filter<'_>, edge: EdgeId) -> bool {
-        let Some(edges) = self.trie.get_mut(filter) else {
+        let Some(wanted) = self.trie.get_mut(filter) else {
             return false;
         };
+        let edges = &mut wanted.edges;
         let Some(place) = edges.iter().position(|other| *other == edge) else {
             return false;
         };
         edges.swap_remove(place);
         if edges.is_empty() {
+            let user = wanted.user;
             self.trie.remove(filter);
+            if let Some(count) = self.of_users.get_mut(&user) {
+                *count -= 1;
+                if *count == 0 {
+                    self.of_users.remove(&user);
+                }
+            }
         }
         self.version = self.version.wrapping_add(1);
         true
@@ -181,7 +218,7 @@ impl Filters {
             return;
         };
         self.trie
-            .matches(topic, &mut |found| edges.extend_from_slice(found));
+            .matches(topic, &mut |found| edges.extend_from_slice(&found.edges));
         edges.sort_unstable();
         edges.dedup();
     }

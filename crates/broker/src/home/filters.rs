@@ -71,18 +71,19 @@ impl Home {
     /// Interest of an edge in a filter, for one subscription.
     pub(super) fn add_filter(
         &mut self,
-        from: EdgeId,
+        (from, user): (EdgeId, u64),
         filter: &Slice,
         subscription: SubscriptionKey,
         since: &[PartitionCursor],
         out: &mut HomeOutputs,
     ) {
-        let filters_max = self.settings.limits.filters_per_shard_max;
+        let limits = &self.settings.limits;
         let filters = &mut self.interests.filters;
         let result = match parse_filter(filter) {
             None => Err(Code::MalformedFilter),
-            Some(filter) => match filters.add(filter, from, filters_max) {
+            Some(filter) => match filters.add(filter, from, user, limits) {
                 Added::Full => Err(Code::FiltersFull),
+                Added::TooMany => Err(Code::TooManyFilters),
                 Added::Known => Ok(()),
                 Added::New => {
                     self.interests.edges[usize::from(from)].filters_version = filters.version;
@@ -186,8 +187,7 @@ impl Home {
         self.send_scan(from, &scan, gap, found, out);
     }
 
-    /// The disk has scanned. Where something of it is lost it does not say where: then all of it is a gap. What it had
-    /// dropped when it was read is one too.
+    /// The disk has scanned. A page of damage is a gap, and so is what the disk had dropped when it was read.
     pub(super) fn scan_from_disk(
         &mut self,
         from: Caller,
@@ -215,7 +215,6 @@ impl Home {
             });
         }
         if disk.damaged {
-            found.records.clear();
             gap = Some(Gap {
                 from: scan.after,
                 to: found.through,

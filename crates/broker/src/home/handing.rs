@@ -15,7 +15,7 @@ use stdx::handing::{Hand, Input, Layout};
 /// What a partition hands over beside its log.
 type Known = (
     (u32, u64, usize, bool),
-    (u64, u64, u64),
+    (u64, u64, u64, u64),
     Box<[u64]>,
     (VecDeque<u64>, u64),
 );
@@ -140,12 +140,19 @@ impl HomePartition {
             disk_floor,
             next_staged,
             forgotten_through,
+            damaged_through,
             lag_from,
             ages,
             active_since,
         } = self;
         (*id, *epoch, *share, *is_durable).give(out);
-        (*disk_floor, *next_staged, *forgotten_through).give(out);
+        let offsets = (
+            *disk_floor,
+            *next_staged,
+            *forgotten_through,
+            *damaged_through,
+        );
+        offsets.give(out);
         lag_from.give(out);
         ages.give(out);
         active_since.give(out);
@@ -156,7 +163,7 @@ impl HomePartition {
         let known = Known::take(input).ok_or(TakeOverError::Malformed)?;
         let (numbers, offsets, lag_from, (ages, active_since)) = known;
         let (id, epoch, share, is_durable) = numbers;
-        let (disk_floor, next_staged, forgotten_through) = offsets;
+        let (disk_floor, next_staged, forgotten_through, damaged_through) = offsets;
         let log = Partition::take(input, memory)?.ok_or(TakeOverError::Malformed)?;
         Ok(HomePartition {
             id,
@@ -167,6 +174,7 @@ impl HomePartition {
             disk_floor,
             next_staged,
             forgotten_through,
+            damaged_through,
             lag_from,
             ages,
             active_since,

@@ -64,6 +64,8 @@ struct Place {
     local: u32,
     topic: u32,
     last: u64,
+    /// Behind this offset the topic has never had a record.
+    reach: u64,
     /// The oldest record that is served; none if none is.
     oldest: Option<u64>,
 }
@@ -102,6 +104,29 @@ impl Home {
         out.post(from.edge, Letter::History { reply, result });
     }
 
+    /// A page of a topic's retained message, if there is one. It is in memory, whatever the log.
+    pub(super) fn retained_page(
+        &self,
+        partition: PartitionId,
+        topic: &[u8],
+    ) -> Result<HistoryPage, Code> {
+        let local = self.local(partition).ok_or(Code::Internal)?;
+        let topics = &self.interests.topics;
+        let topic = topics
+            .find(topic, local)
+            .and_then(|topic| topics.get(topic));
+        let retained = topic.and_then(|topic| self.retained.get(topic.retained));
+        let partition = &self.partitions[local as usize];
+        Ok(HistoryPage {
+            epoch: partition.epoch,
+            head: partition.log.head(),
+            gap: None,
+            records: retained.into_iter().cloned().collect(),
+            more: false,
+            reverse: false,
+        })
+    }
+
     fn history_page(
         &self,
         now_ms: u64,
@@ -132,25 +157,28 @@ impl Home {
                 local,
                 topic,
                 last,
+                reach: partition.reach(last),
                 oldest: None,
             })
         });
         let contents = match place {
             None => Contents {
-                gap: beyond.and_then(|after| {
-                    let to = partition.forgotten_through;
-                    let reason = self.reason_of_gap(local, to);
-                    (!query.reverse && to > after).then_some(Gap {
-                        from: after,
-                        to,
-                        reason,
-                    })
-                }),
+                gap: self.gap_of_unknown(local, query.reverse, beyond),
                 records: Vec::new(),
                 more: false,
             },
             Some(place) if query.reverse => {
-                self.history_back(now_ms, place, query, beyond, known)?
+                let contents = self.history_back(now_ms, place, query, beyond, known)?;
+                // It stands before the page's first record, and so does the gap that the page may have.
+                let lost = lost_before(partition.lost_behind(place.last), beyond);
+                let lost = lost.map(|lost| Gap {
+                    from: contents.gap.map_or(lost.from, |gap| gap.from),
+                    ..lost
+                });
+                Contents {
+                    gap: lost.or(contents.gap),
+                    ..contents
+                }
             }
             Some(place) => self.history_forward(now_ms, place, query, beyond, known)?,
         };
@@ -181,6 +209,23 @@ impl Home {
             records: contents.records,
             more: contents.more,
             reverse: query.reverse,
+        })
+    }
+
+    /// What may be lost of a topic of which nothing is kept.
+    fn gap_of_unknown(&self, local: u32, reverse: bool, beyond: Option<u64>) -> Option<Gap> {
+        let partition = &self.partitions[local as usize];
+        let forgotten = partition.forgotten_through;
+        let lost = partition.lost_behind(forgotten);
+        let Some(after) = beyond.filter(|_| !reverse) else {
+            return lost_before(lost, beyond);
+        };
+        let to = partition.reach(forgotten);
+        let reason = self.reason_of_start(local, to, lost.is_some());
+        (to > after).then_some(Gap {
+            from: after,
+            to,
+            reason,
         })
     }
 
@@ -283,13 +328,19 @@ impl Home {
                 first_prev: None,
             },
         };
-        let gap = beyond.and_then(|after| {
-            let gap = gap_between(after, &page, place.last, GapReason::Evicted)?;
-            Some(Gap {
-                reason: self.reason_of_start(place.local, gap.to, damaged),
-                ..gap
-            })
-        });
+        let partition = &self.partitions[place.local as usize];
+        let lost = match page.first_prev {
+            Some(_) => None,
+            None => partition.lost_behind(place.last),
+        };
+        let gap = match beyond {
+            None => lost,
+            Some(after) => gap_between(after, &page, place.reach, GapReason::Evicted).map(|gap| {
+                let is_damaged = damaged || lost.is_some();
+                let reason = self.reason_of_start(place.local, gap.to, is_damaged);
+                Gap { reason, ..gap }
+            }),
+        };
         Ok(Contents {
             gap,
             records,
@@ -344,7 +395,7 @@ impl Home {
         let reached = records.last().map_or(asked.through, offset_of);
         Contents {
             gap,
-            more: reached < place.last,
+            more: reached < place.reach,
             records,
         }
     }
@@ -455,6 +506,13 @@ impl Home {
             more,
         }
     }
+}
+
+/// The part of a gap that a page in reverse meets.
+fn lost_before(lost: Option<Gap>, before: Option<u64>) -> Option<Gap> {
+    let lost = lost?;
+    let to = before.map_or(lost.to, |before| lost.to.min(before.saturating_sub(1)));
+    (to > lost.from).then_some(Gap { to, ..lost })
 }
 
 /// Where a history begins that the disk and memory see the beginnings of: memory may still have what the disk has dropped.

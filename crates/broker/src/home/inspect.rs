@@ -5,8 +5,9 @@
 
 use super::{Home, Interests};
 use crate::inspect::{
-    ANSWER_LEN_MAX, Answer, COUNTED_BYTES_MAX, COUNTED_RECORDS_MAX, LOOKED_AT_MAX, Question, Topic,
-    TopicDetail, TopicsWanted,
+    ANSWER_LEN_MAX, Answer, COUNTED_BYTES_MAX, COUNTED_RECORDS_MAX, LOOKED_AT_MAX, Question,
+    RECENT_MS, RECENT_RECORDS_MAX, RECENT_RECORDS_OF_ANSWER_MAX, Recent, Topic, TopicDetail,
+    TopicsWanted,
 };
 use crate::mail::{EdgeId, PartitionId};
 use crate::position::Position;
@@ -20,10 +21,13 @@ impl Home {
                 from,
                 wanted,
                 len_max,
-            } => self.list_topics(*from, wanted, *len_max),
-            Question::Topic { partition, name } => {
-                Answer::Topic(self.describe_topic(*partition, name).map(Box::new))
-            }
+                now_ms,
+            } => self.list_topics(*from, wanted, *len_max, *now_ms),
+            Question::Topic {
+                partition,
+                name,
+                now_ms,
+            } => Answer::Topic(self.describe_topic(*partition, name, *now_ms).map(Box::new)),
             Question::Names { edge, indexes } => {
                 let indexes = indexes.iter().take(ANSWER_LEN_MAX as usize);
                 Answer::Names(
@@ -36,11 +40,12 @@ impl Home {
         }
     }
 
-    fn list_topics(&self, from: u32, wanted: &TopicsWanted, len_max: u32) -> Answer {
+    fn list_topics(&self, from: u32, wanted: &TopicsWanted, len_max: u32, now_ms: u64) -> Answer {
         let len_max = len_max.clamp(1, ANSWER_LEN_MAX) as usize;
         let topics = &self.interests.topics;
         let end = topics.places().min(from.saturating_add(LOOKED_AT_MAX));
         let mut found = Vec::new();
+        let mut recent_max = RECENT_RECORDS_OF_ANSWER_MAX;
         for id in from..end {
             let name = std::str::from_utf8(topics.name(id)).unwrap_or_default();
             // No topic has an empty name.
@@ -50,7 +55,14 @@ impl Home {
             if found.len() == len_max {
                 return Answer::Topics(found, Some(id));
             }
-            found.extend(self.topic_of(id));
+            let Some(mut topic) = self.topic_of(id) else {
+                continue;
+            };
+            if recent_max >= RECENT_RECORDS_MAX {
+                topic.recent = self.recent_of(id, now_ms);
+                recent_max -= topic.recent.map_or(0, |recent| recent.messages);
+            }
+            found.push(topic);
         }
         Answer::Topics(found, (end < topics.places()).then_some(end))
     }
@@ -70,6 +82,7 @@ impl Home {
                 epoch: partition.epoch,
                 offset: topic.last(),
             }),
+            recent: None,
             retained_bytes: retained.map(|record| record.payload().len() as u32),
             edges: edges
                 .map(|interest| (interest.edge, interest.index))
@@ -77,10 +90,33 @@ impl Home {
         })
     }
 
-    fn describe_topic(&self, partition: PartitionId, name: &str) -> Option<TopicDetail> {
+    /// Counts the recent messages of a topic. A topic without any is told at its newest record.
+    fn recent_of(&self, id: u32, now_ms: u64) -> Option<Recent> {
+        let topic = self.interests.topics.get(id)?;
+        let partition = &self.partitions[topic.partition as usize];
+        let since_ms = now_ms.saturating_sub(RECENT_MS);
+        let recent = partition
+            .log
+            .recent_of_topic(id, topic.last(), RECENT_RECORDS_MAX, since_ms);
+        Some(Recent {
+            messages: recent.count,
+            span_ms: match recent.is_cut {
+                true => now_ms.saturating_sub(recent.oldest_ms).max(1),
+                false => RECENT_MS,
+            },
+        })
+    }
+
+    fn describe_topic(
+        &self,
+        partition: PartitionId,
+        name: &str,
+        now_ms: u64,
+    ) -> Option<TopicDetail> {
         let local = self.local(partition)?;
         let id = self.interests.topics.find(name.as_bytes(), local)?;
-        let topic = self.topic_of(id)?;
+        let mut topic = self.topic_of(id)?;
+        topic.recent = self.recent_of(id, now_ms);
         let entry = self.interests.topics.get(id)?;
         let partition = &self.partitions[local as usize];
         let limits = log::PageLimits {

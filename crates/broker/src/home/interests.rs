@@ -80,6 +80,14 @@ impl Interests {
         Some(topic)
     }
 
+    /// Versions of filters and generations of grants begin here.
+    pub fn begin_counters_at(&mut self, value: u32) {
+        self.filters.version = value;
+        for edge in &mut self.edges {
+            edge.begin_counters_at(value);
+        }
+    }
+
     /// Whether any edge has a plain subscription to the topic.
     pub fn is_subscribed(&self, topic: u32) -> bool {
         (0..)

@@ -7,7 +7,7 @@
 
 use super::publish::SEGMENT_AGE_PART;
 use super::staging::Staging;
-use crate::mail::PartitionId;
+use crate::mail::{Gap, GapReason, PartitionId};
 use crate::now::Now;
 use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
@@ -31,6 +31,9 @@ pub(super) struct HomePartition {
     pub next_staged: u64,
     /// The greatest last offset of any forgotten topic.
     pub forgotten_through: u64,
+    /// Of a log on disk: up to here damage may have taken records away, of any topic; 0: nowhere. One number is enough: a
+    /// record behind it names in `prev` what its topic may have lost, so only the newest hole has to be known.
+    pub damaged_through: u64,
     /// For each edge, the offset from which its stream still has to be read from the log; 0 while it keeps up.
     pub lag_from: Box<[u64]>,
     /// For each segment, oldest first, when its newest record was appended; steady milliseconds.
@@ -77,6 +80,26 @@ impl HomePartition {
             true => self.disk_floor.min(self.oldest()),
             false => self.oldest(),
         }
+    }
+
+    /// Behind this offset a topic has never had a record: its newest, or the end of the damage behind that.
+    pub fn reach(&self, last: u64) -> u64 {
+        last.max(self.damaged_through)
+    }
+
+    /// What damage may have taken away of a topic behind its newest record, and retention would have left.
+    pub fn lost_behind(&self, last: u64) -> Option<Gap> {
+        let to = self.damaged_through;
+        (to > last && to >= self.disk_floor).then_some(Gap {
+            from: last,
+            to,
+            reason: GapReason::Damaged,
+        })
+    }
+
+    /// Whether the stream to an edge has lost something to eviction.
+    pub fn has_lost(&self, edge: usize) -> bool {
+        (1..self.oldest()).contains(&self.lag_from[edge])
     }
 
     /// The last offset that the stream to an edge has dealt with.
@@ -152,6 +175,7 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
             disk_floor: 1,
             next_staged: 1,
             forgotten_through: 0,
+            damaged_through: 0,
             lag_from: vec![0; usize::from(settings.edges_count)].into_boxed_slice(),
             ages: VecDeque::new(),
             active_since: 0,

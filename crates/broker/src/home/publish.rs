@@ -283,6 +283,9 @@ impl Home {
         }
         let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
         let record_bytes = attributes.fields_bytes + (RECORD_HEADER_BYTES as u64) + payload_bytes;
+        if self.is_full_of_staged(self.partitions[local as usize].share, record_bytes) {
+            return Err(Code::LogUnavailable);
+        }
         let retains = publication.retain && payload_bytes > 0;
         if retains {
             let before = known.map_or(0, |topic| self.retained_bytes_expected(topic));

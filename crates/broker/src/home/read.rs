@@ -46,6 +46,7 @@ impl Home {
             return self.consumed(from);
         };
         let (local, last) = (entry.partition, entry.last());
+        let reach = self.partitions[local as usize].reach(last);
         self.settle_stream(from.edge, local, out);
         let settled = self.partitions[local as usize].stream_position(edge);
         if after > settled {
@@ -67,9 +68,9 @@ impl Home {
             _ => self.newest_within(local, topic, last, after, settled),
         };
         if mode == ReadMode::Skip {
-            // What has been evicted meanwhile is left out with the rest, if it may have been the topic's.
+            // What has been evicted or damaged is left out with the rest, if it may have been the topic's.
             let floor = self.partitions[local as usize].floor();
-            let is_evicted = last > after && floor > after + 1;
+            let is_evicted = reach > after && (floor > after + 1 || reach > last);
             let page = Letter::Page {
                 subscription,
                 gap: None,
@@ -102,8 +103,10 @@ impl Home {
         let settled_len = records.partition_point(|record| offset_of(record) <= settled);
         let caught_up = mode == ReadMode::Newest || page.complete || settled_len < records.len();
         records.truncate(settled_len);
-        let missing = gap_between(after, &page, last, GapReason::Evicted).map(|gap| Gap {
+        let is_lost = page.first_prev.is_none() && reach > last;
+        let missing = gap_between(after, &page, reach, GapReason::Evicted).map(|gap| Gap {
             to: gap.to.min(settled),
+            reason: self.reason_of_loss(local, gap.to, is_lost),
             ..gap
         });
         let (gap, skipped) = left_out(mode, missing, &records);
@@ -270,14 +273,14 @@ pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
     whole.is_some()
 }
 
-/// What lies between `after` and the first record of a page: up to that one's `prev`, or to the topic's last.
+/// What lies between `after` and the first record of a page: up to that one's `prev`, or as far as the topic reaches.
 pub(super) fn gap_between(
     after: u64,
     page: &TopicPage,
-    last: u64,
+    reach: u64,
     reason: GapReason,
 ) -> Option<Gap> {
-    let to = page.first_prev.unwrap_or(last);
+    let to = page.first_prev.unwrap_or(reach);
     (to > after).then_some(Gap {
         from: after,
         to,

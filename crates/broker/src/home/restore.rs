@@ -1,6 +1,6 @@
 //! A start with a log on disk: the home learns what the disk holds before it hears of any edge.
 //!
-//! Order: the partitions' floors, topics, their retained messages and recent records, the partitions' heads; and then what
+//! Order: the partitions' floors and damage, topics, their retained messages and recent records, the partitions' heads; and then what
 //! publications of all logs are called.
 
 use super::{FoundWindow, Home, HomeOutputs};
@@ -15,6 +15,13 @@ impl Home {
             let partition = &mut self.partitions[local as usize];
             partition.disk_floor = floor.max(1);
             partition.forgotten_through = partition.disk_floor - 1;
+        }
+    }
+
+    /// The greatest offset of a partition that damage may have taken away; 0: none.
+    pub fn restore_damage(&mut self, partition: PartitionId, through: u64) {
+        if let Some(local) = self.local(partition) {
+            self.partitions[local as usize].damaged_through = through;
         }
     }
 

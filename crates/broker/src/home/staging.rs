@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::{ChunkWriter, Slice};
 use stdx::memory::{tree_bytes, vector_bytes};
 
+/// Bytes of records that one home has staged for one log, at least; where edges may bring more at their own bound
+/// (`stream_credit_bytes` each), twice as much as that.
+const STAGED_BYTES_MAX: u64 = 64 << 20;
 /// Encoded records share areas of so many bytes.
 const AREA_BYTES: usize = 64 << 10;
 
@@ -28,6 +31,8 @@ pub(super) struct Staging {
     /// How long it has got nothing done although it was asked.
     pub silence: Silence,
     staged: VecDeque<Staged>,
+    /// Bytes of the records in it.
+    staged_bytes: u64,
     /// Of each topic with something staged, by its id.
     topics: BTreeMap<u32, StagedTopic>,
     /// What the retained messages among it will change of the log's retained bytes.
@@ -36,7 +41,7 @@ pub(super) struct Staging {
     head: Vec<u8>,
 }
 
-stdx::hand!(struct Staging { generation, is_available, silence, staged, topics, retained_change, area, head });
+stdx::hand!(struct Staging { generation, is_available, silence, staged, staged_bytes, topics, retained_change, area, head });
 
 /// One publication.
 #[derive(Debug)]
@@ -97,6 +102,7 @@ impl Default for Staging {
             is_available: true,
             silence: Silence::default(),
             staged: VecDeque::new(),
+            staged_bytes: 0,
             topics: BTreeMap::new(),
             retained_change: 0,
             area: None,
@@ -114,6 +120,11 @@ impl Staging {
     /// Whether a publication may be staged now.
     pub fn takes_appends(&self) -> bool {
         self.is_available && !self.silence.is_stall()
+    }
+
+    /// Whether there is room for a record of so many bytes. Alone, any record has room.
+    pub fn has_room(&self, record_bytes: u64, bytes_max: u64) -> bool {
+        self.staged.is_empty() || self.staged_bytes + record_bytes <= bytes_max
     }
 
     /// Bytes of the list, and of the area that is being filled.
@@ -163,6 +174,16 @@ impl Home {
         self.partitions[local as usize].is_durable
     }
 
+    /// Whether a log on disk has no room for a further record until some are durable. Edges stop reading long before, so
+    /// this bounds what large requests bring beyond that.
+    pub(super) fn is_full_of_staged(&self, share: usize, record_bytes: u64) -> bool {
+        let credit_bytes = u64::from(self.settings.limits.stream_credit_bytes);
+        let bytes_max =
+            STAGED_BYTES_MAX.max(2 * credit_bytes * u64::from(self.settings.edges_count));
+        let disk = self.shares[share].disk.as_ref();
+        disk.is_some_and(|disk| !disk.has_room(record_bytes, bytes_max))
+    }
+
     /// Bytes of a topic's retained message when all that is staged is committed.
     pub(super) fn retained_bytes_expected(&self, topic: u32) -> u64 {
         let share = self
@@ -207,6 +228,7 @@ impl Home {
             return Err(Code::Internal);
         };
         let offset = partition.next_staged;
+        let last = partition.reach(last);
         let prev = disk.of_topic(topic).map_or(last, |staged| staged.last);
         let record = match disk.encode(offset, &checked.record(now_ms, topic, prev, publication)) {
             Ok(record) => record,
@@ -239,6 +261,7 @@ impl Home {
         entry.retained_bytes = retained_bytes;
         let generation = disk.generation;
         let partition = partition.id;
+        disk.staged_bytes += record.len() as u64;
         disk.staged.push_back(Staged {
             local,
             topic,
@@ -301,8 +324,11 @@ impl Home {
             "a log commits what it was sent"
         );
         for _ in 0..count {
-            let disk = self.shares[share].disk.as_mut();
-            if let Some(staged) = disk.and_then(|disk| disk.staged.pop_front()) {
+            let Some(disk) = self.shares[share].disk.as_mut() else {
+                return;
+            };
+            if let Some(staged) = disk.staged.pop_front() {
+                disk.staged_bytes -= staged.record.len() as u64;
                 self.commit(share, staged, memory, out);
             }
         }
@@ -390,6 +416,7 @@ impl Home {
         };
         let staged = std::mem::take(&mut disk.staged);
         let topics = std::mem::take(&mut disk.topics);
+        disk.staged_bytes = 0;
         disk.retained_change = 0;
         // Before anything else is looked at: a repetition of the first is not out of order behind the last.
         for staged in staged.iter().rev() {

@@ -77,33 +77,32 @@ impl Home {
         false
     }
 
-    /// Says what a lagging stream has lost to eviction, so that its position is never below what the log holds. Only
+    /// Says that a lagging stream has lost something to eviction, so that its position is never below what the log holds. Only
     /// where a letter is paid for: by credit or by a request.
+    ///
+    /// All that was live there is read in pages from then on, so the stream has nothing older to bring: it goes on with what comes
+    /// next. Otherwise it would bring what nobody takes, and lose more of it the slower its edge is. Other streams to the edge that
+    /// have lost something say so as well: an edge looks at all its topics for it, and does that once for all of them.
     pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, out: &mut HomeOutputs) {
-        let partition = &mut self.partitions[local as usize];
-        let oldest = partition.oldest();
-        let head = partition.log.head();
-        let lag_from = &mut partition.lag_from[usize::from(edge)];
-        if *lag_from == 0 || *lag_from >= oldest {
+        let edge = usize::from(edge);
+        if !self.partitions[local as usize].has_lost(edge) {
             return;
         }
-        let from = *lag_from - 1;
-        out.post(
-            edge,
-            Letter::StreamGap {
-                partition: partition.id,
-                from,
-                to: oldest - 1,
-            },
-        );
-        self.statistics.stream_gaps += 1;
-        *lag_from = oldest;
-        if oldest > head {
-            *lag_from = 0;
-            self.interests.edges[usize::from(edge)]
-                .lagging
-                .retain(|other| *other != local);
+        let lagging = &mut self.interests.edges[edge].lagging;
+        for local in std::iter::once(local).chain(lagging.iter().copied()) {
+            let partition = &mut self.partitions[local as usize];
+            if partition.has_lost(edge) {
+                let letter = Letter::StreamGap {
+                    partition: partition.id,
+                    from: partition.lag_from[edge] - 1,
+                    to: partition.log.head(),
+                };
+                out.post(edge as EdgeId, letter);
+                self.statistics.stream_gaps += 1;
+                partition.lag_from[edge] = 0;
+            }
         }
+        lagging.retain(|local| self.partitions[*local as usize].lag_from[edge] != 0);
     }
 
     /// Says how far the streams to an edge have come.

@@ -200,16 +200,19 @@ impl Home {
         let Some(entry) = self.interests.topics.get(place.topic) else {
             return Ok(Beginning::default());
         };
-        if entry.last() <= offset {
+        let partition = &self.partitions[entry.partition as usize];
+        let reach = partition.reach(entry.last());
+        if reach <= offset {
             return Ok(complete);
         }
         let served_prev = self.served_prev(place, u32::MAX, offset)?;
-        let missing_through = served_prev.unwrap_or(entry.last());
+        let missing_through = served_prev.unwrap_or(reach);
+        let is_lost = served_prev.is_none() && reach > entry.last();
         let to = missing_through.min(place.settled);
         if to <= offset {
             return Ok(complete);
         }
-        let reason = self.reason_of_start(entry.partition, to, place.found.is_damaged());
+        let reason = self.reason_of_start(entry.partition, to, is_lost || place.found.is_damaged());
         let gap = Some(Gap {
             from: offset,
             to,
@@ -239,13 +242,21 @@ impl Home {
 
     fn begin_with_newest(&self, place: Place, count: u32) -> Result<Beginning, OnDisk> {
         let served_prev = self.served_prev(place, count, 0)?;
+        // Where a replay follows, its last page tells what is lost behind the newest record.
+        let gap = match served_prev {
+            None if count > 0 => self.lost_of(place.topic),
+            _ => None,
+        };
+        let after = served_prev.or(gap.map(|gap| gap.to));
         Ok(Beginning {
-            after: served_prev.map(|prev| prev.min(place.settled)),
-            ..Beginning::default()
+            after: after.map(|after| after.min(place.settled)),
+            gap,
+            retained: None,
         })
     }
 
-    /// The retained message travels with the grant, unless the stream has not come so far and will bring it itself.
+    /// The retained message travels with the grant. Where the stream has not come so far, the subscription begins behind the
+    /// message, and what the stream brings before that is left out: the log may evict the record before the stream gets there.
     fn begin_with_retained(&self, place: Place) -> Result<Beginning, OnDisk> {
         let retained = self
             .interests
@@ -256,10 +267,10 @@ impl Home {
             return self.begin_with_newest(place, 1);
         };
         let offset = RecordView::parse(retained).map_or(0, |record| record.offset());
-        let retained = Some(retained.clone()).filter(|_| offset <= place.settled);
         Ok(Beginning {
-            retained,
-            ..Beginning::default()
+            after: (offset > place.settled).then_some(offset),
+            gap: None,
+            retained: Some(retained.clone()),
         })
     }
 
@@ -347,6 +358,12 @@ impl Home {
             count.min(rule.history_messages_max),
             now_ms.saturating_sub(rule.history_age_max_ms),
         )
+    }
+
+    /// What damage may have taken away of a topic behind its newest record.
+    fn lost_of(&self, topic: u32) -> Option<Gap> {
+        let entry = self.interests.topics.get(topic)?;
+        self.partitions[entry.partition as usize].lost_behind(entry.last())
     }
 
     fn last_of(&self, topic: u32) -> u64 {

@@ -77,13 +77,13 @@ impl Credential {
         }
     }
 
-    /// Bytes that wait.
-    pub fn kept_bytes(&self) -> usize {
+    /// Bytes of the frame that waits.
+    pub fn kept_bytes(&self) -> Option<usize> {
         match self {
             Credential::Hello { frame, .. }
             | Credential::Ticket { frame, .. }
-            | Credential::User { frame, .. } => frame.len(),
-            _ => 0,
+            | Credential::User { frame, .. } => Some(frame.len()),
+            _ => None,
         }
     }
 }
@@ -186,6 +186,16 @@ impl Edge {
         self.permit_request_as(index, Action::Publish, topic, false)
     }
 
+    /// The same of an envelope, which names its topics in the body: a client that may publish nothing at all need not
+    /// send it.
+    pub(super) fn permit_some_body(&mut self, index: u32) -> Result<(), Fault> {
+        let permitted = self.permit_some(index, Action::Publish);
+        permitted.map_err(|code| match self.is_unknown(index, code) {
+            true => Fault::anonymous(),
+            false => code.into(),
+        })
+    }
+
     fn permit_request_as(
         &mut self,
         index: u32,
@@ -201,13 +211,15 @@ impl Edge {
         let wanted = Filter::parse(wanted)
             .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
         let permitted = self.permit_as(index, action, wanted, is_done);
-        permitted.map_err(|code| {
-            let is_anonymous = is_asked && self.slots[index].entitlement == NONE;
-            match code == ErrorCode::Forbidden && is_anonymous {
-                true => Fault::anonymous(),
-                false => code.into(),
-            }
+        permitted.map_err(|code| match self.is_unknown(index, code) {
+            true => Fault::anonymous(),
+            false => Fault::of_act((action, wanted.as_str()), code),
         })
+    }
+
+    /// Whether something is refused because the client has shown nothing: it hears what would help.
+    fn is_unknown(&self, index: u32, code: ErrorCode) -> bool {
+        code == ErrorCode::Forbidden && self.is_anonymous(index)
     }
 
     /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has been refused.
@@ -313,9 +325,8 @@ impl Edge {
             self.entitle(index, at);
             return self.answer_hello(index, &frame);
         }
-        let kept_bytes = self.kept_bytes_of(index);
         self.ask_for_user(index, at, Credential::User { at, frame });
-        self.count_kept(index, kept_bytes);
+        self.count_kept(index);
     }
 
     /// Whether a connection may count for its user is known: what waited for that goes on.

@@ -1,11 +1,14 @@
 //! The cursor of an event stream over several topics, which a client brings back in `Last-Event-ID`.
 //!
 //! Text (`docs/formats.md`): first the topics in the order of the request, separated by commas: a position each, its epoch
-//! only where it differs from the one before, and `-` for a filter or a topic that was refused. Then, if there are filters,
-//! for each log `/`, its epoch, `:`, and the offsets of its partitions in base 36, separated by dots; 0 is left out.
-//! All filters of a stream share this part. `7:12,9,-/7:c..2s` are two topics and a filter on a log of three partitions.
+//! only where it differs from the one before; `-` for a topic that was refused, or for a filter; `!` for a filter that was
+//! refused. Then, if filters are served, for each log `/`, its epoch, `:`, and the offsets of its partitions in base 36,
+//! separated by dots. An offset of 0 is empty, and `~n` stands for n of them.
+//! All filters of a stream that are served share this part. `7:12,9,-/7:c..2s` are two topics and a filter on a log of
+//! three partitions.
 //!
-//! Invariant: a cursor takes at most [`CURSOR_BYTES_MAX`] bytes; streams that could need more are refused.
+//! Invariants: a cursor takes at most [`CURSOR_BYTES_MAX`] bytes; streams that could need more are refused. A filter that
+//! was refused has no place in the shared part: what moves there since then is not its own.
 
 use crate::edge::Beginning;
 use crate::mail::{PartitionCursor, PartitionId};
@@ -23,6 +26,8 @@ const LOG_BYTES_MAX: usize = "/18446744073709551615:".len();
 /// Of one partition.
 const PARTITION_BYTES_MAX: usize = "3w5e11264sgsf.".len();
 const RADIX: u32 = 36;
+/// Before the length of a run of offsets of 0.
+const RUN: char = '~';
 
 /// See the module.
 #[derive(Clone)]
@@ -38,14 +43,16 @@ stdx::hand!(struct StreamCursor { topics, logs });
 enum Place {
     /// Of a filter; see `logs`.
     Filter,
-    /// Refused.
+    /// Of a filter that `logs` says nothing about: refused, or refused when the client's cursor was made.
+    Absent,
+    /// Of a topic that was refused.
     None,
     /// Nothing before the subscription holds, unless the client came back with it.
     Open,
     At(Position),
 }
 
-stdx::hand!(enum Place { Filter, None, Open, At(0: a) });
+stdx::hand!(enum Place { Filter, None, Open, At(0: a), Absent });
 
 #[derive(Clone, PartialEq, Debug)]
 struct LogCursor {
@@ -95,6 +102,7 @@ impl StreamCursor {
             }
             match place {
                 Place::Filter | Place::None => text.push('-'),
+                Place::Absent => text.push('!'),
                 Place::Open => return None,
                 Place::At(position) if epoch == Some(position.epoch) => {
                     let _ = write!(text, "{}", position.offset);
@@ -113,12 +121,7 @@ impl StreamCursor {
         }
         for log in &self.logs {
             let _ = write!(text, "/{}:", log.epoch);
-            for (count, offset) in log.offsets.iter().enumerate() {
-                if count > 0 {
-                    text.push('.');
-                }
-                push_number(&mut text, *offset);
-            }
+            push_offsets(&mut text, &log.offsets);
         }
         Some(text)
     }
@@ -129,13 +132,10 @@ impl StreamCursor {
             Some((topics, logs)) => (topics, Some(logs)),
             None => (text, None),
         };
-        if let Some(positions) = read_topics(topics, self.topics.len()) {
-            for (place, position) in self.topics.iter_mut().zip(positions) {
-                if *place == Place::Open {
-                    *place = Place::At(position.unwrap_or(super::event_stream::UNKNOWN));
-                }
-            }
-        }
+        let Some(places) = read_topics(topics, &self.topics) else {
+            return;
+        };
+        self.topics = places;
         if self.has_filters()
             && let Some(logs) = logs.and_then(|logs| read_logs(logs, settings))
         {
@@ -161,12 +161,30 @@ impl StreamCursor {
     /// A topic or filter is not served.
     pub fn refuse(&mut self, number: usize) {
         if let Some(place) = self.topics.get_mut(number) {
-            *place = Place::None;
+            *place = match place {
+                Place::Filter | Place::Absent => Place::Absent,
+                _ => Place::None,
+            };
         }
     }
 
-    /// The filters hold.
-    pub fn begin_filters(&mut self, beginnings: &[Beginning], settings: &Settings) {
+    /// Whether this is a filter of which the client's cursor says nothing.
+    pub fn is_absent(&self, number: usize) -> bool {
+        self.topics.get(number) == Some(&Place::Absent)
+    }
+
+    /// These filters hold.
+    pub fn begin_filters(
+        &mut self,
+        numbers: impl Iterator<Item = usize>,
+        beginnings: &[Beginning],
+        settings: &Settings,
+    ) {
+        for number in numbers {
+            if let Some(place) = self.topics.get_mut(number) {
+                *place = Place::Filter;
+            }
+        }
         self.logs = unknown_logs(settings);
         for beginning in beginnings {
             if let Some(log) = self.log_of(beginning.partition) {
@@ -247,22 +265,27 @@ fn unknown_logs(settings: &Settings) -> Vec<LogCursor> {
     settings.logs.iter().map(unknown).collect()
 }
 
-/// The positions of a cursor, if it is one for so many topics.
-fn read_topics(text: &str, topics_count: usize) -> Option<Vec<Option<Position>>> {
+/// What a cursor says of these topics and filters, if it is one of such a stream.
+fn read_topics(text: &str, topics: &[Place]) -> Option<Vec<Place>> {
     let mut epoch = None;
-    let mut positions = Vec::with_capacity(topics_count);
-    for part in text.split(',') {
-        positions.push(if part == "-" {
-            None
-        } else if part.contains(':') {
-            let position: Position = part.parse().ok()?;
-            epoch = Some(position.epoch);
-            Some(position)
-        } else {
-            Some(format!("{}:{part}", epoch?).parse().ok()?)
+    let mut places = Vec::with_capacity(topics.len());
+    let mut parts = text.split(',');
+    for topic in topics {
+        let part = parts.next()?;
+        places.push(match (topic, part) {
+            (Place::Filter, "-") => Place::Filter,
+            (Place::Filter, "!") => Place::Absent,
+            (Place::Filter, _) => return None,
+            (_, "-") => Place::At(super::event_stream::UNKNOWN),
+            (_, part) if part.contains(':') => {
+                let position: Position = part.parse().ok()?;
+                epoch = Some(position.epoch);
+                Place::At(position)
+            }
+            (_, part) => Place::At(format!("{}:{part}", epoch?).parse().ok()?),
         });
     }
-    (positions.len() == topics_count).then_some(positions)
+    parts.next().is_none().then_some(places)
 }
 
 /// The part of the filters, if it fits the logs that there are.
@@ -273,15 +296,46 @@ fn read_logs(text: &str, settings: &Settings) -> Option<Vec<LogCursor>> {
         let (epoch, offsets) = parts.next()?.split_once(':')?;
         let start: Position = format!("{epoch}:0").parse().ok()?;
         log.epoch = start.epoch;
-        let mut offsets = offsets.split('.');
-        for offset in &mut log.offsets {
-            *offset = read_number(offsets.next()?)?;
-        }
-        if offsets.next().is_some() {
-            return None;
-        }
+        read_offsets(offsets, &mut log.offsets)?;
     }
     parts.next().is_none().then_some(logs)
+}
+
+/// A run of so many offsets of 0 is shorter with its length.
+const RUN_MIN: usize = 4;
+
+fn push_offsets(text: &mut String, offsets: &[u64]) {
+    let mut at = 0;
+    while let Some(&offset) = offsets.get(at) {
+        if at > 0 {
+            text.push('.');
+        }
+        let zeros = offsets[at..].iter().take_while(|offset| **offset == 0);
+        let zeros_count = zeros.count();
+        if zeros_count >= RUN_MIN {
+            text.push(RUN);
+            push_number(text, zeros_count as u64);
+            at += zeros_count;
+        } else {
+            push_number(text, offset);
+            at += 1;
+        }
+    }
+}
+
+/// Fills all of them, which are 0, or it is not the text of so many.
+fn read_offsets(text: &str, offsets: &mut [u64]) -> Option<()> {
+    let mut at = 0_usize;
+    for part in text.split('.') {
+        if let Some(count) = part.strip_prefix(RUN) {
+            let count = usize::try_from(read_number(count)?).ok()?;
+            at = at.checked_add(count).filter(|_| count > 0)?;
+            continue;
+        }
+        *offsets.get_mut(at)? = read_number(part)?;
+        at += 1;
+    }
+    (at == offsets.len()).then_some(())
 }
 
 fn push_number(text: &mut String, mut number: u64) {
@@ -399,6 +453,7 @@ mod tests {
         let mut cursor = StreamCursor::new(&[true]);
         assert_eq!(cursor.text(), None);
         cursor.begin_filters(
+            [0].into_iter(),
             &[begin(0, 7, 12), begin(2, 7, 100), begin(3, 9, u64::MAX)],
             &settings,
         );
@@ -434,6 +489,62 @@ mod tests {
         }
     }
 
+    /// Runs of empty partitions are told by their length, and read in either form.
+    #[test]
+    fn runs() {
+        let settings = settings(&[9, 1]);
+        let check = |offsets: &[(PartitionId, u64)], text: &str, also: &str| {
+            let mut cursor = StreamCursor::new(&[true]);
+            let begun: Vec<_> = offsets.iter().map(|&(at, to)| begin(at, 7, to)).collect();
+            cursor.begin_filters([0].into_iter(), &begun, &settings);
+            cursor.logs.iter_mut().for_each(|log| log.epoch = 7);
+            assert_eq!(cursor.text().as_deref(), Some(text));
+            for text in [text, also] {
+                let mut other = StreamCursor::new(&[true]);
+                other.read(text, &settings);
+                assert_eq!(other.logs, cursor.logs, "{text}");
+            }
+        };
+        check(&[], "-/7:~9/7:", "-/7:......../7:");
+        check(&[(0, 12)], "-/7:c.~8/7:", "-/7:c......../7:");
+        check(&[(8, 1)], "-/7:~8.1/7:", "-/7:~4.~4.1/7:");
+        check(&[(4, 1), (9, 1)], "-/7:~4.1.~4/7:1", "-/7:....1..../7:1");
+        check(&[(3, 1)], "-/7:...1.~5/7:", "-/7:~3.1.~5/7:~1");
+        for bad in [
+            "-/7:~8/7:",
+            "-/7:~a/7:",
+            "-/7:~9./7:",
+            "-/7:~0.~9/7:",
+            "-/7:~/7:",
+            "-/7:~3w5e11264sgsf/7:",
+            "-/7:~8.~3w5e11264sgsf/7:",
+        ] {
+            let mut cursor = StreamCursor::new(&[true]);
+            cursor.read(bad, &settings);
+            assert!(cursor.logs.is_empty(), "{bad}");
+        }
+    }
+
+    /// Only a cursor of as many topics and filters, in this order, is one of the stream.
+    #[test]
+    fn kinds() {
+        let settings = settings(&[1]);
+        let check = |kinds: &[bool], text: &str, expected: Option<&str>| {
+            let mut cursor = StreamCursor::new(kinds);
+            cursor.read(text, &settings);
+            assert_eq!(cursor.text().as_deref(), expected, "{text}");
+        };
+        check(&[true, false], "-,7:1/7:5", Some("-,7:1/7:5"));
+        check(&[true, true], "!,-/7:5", Some("!,-/7:5"));
+        check(&[true, true], "!,!", Some("!,!"));
+        check(&[true, false], "!,7:1", Some("!,7:1"));
+        // Of another stream: nothing of it counts for this one.
+        check(&[true, true], "-/7:5", None);
+        check(&[true], "-,-/7:5", None);
+        check(&[true], "7:1/7:5", None);
+        check(&[false], "!", None);
+    }
+
     #[test]
     fn the_longest_fits() {
         for partitions in [vec![64], vec![1], vec![64, 64], vec![32, 16, 8]] {
@@ -451,7 +562,7 @@ mod tests {
                     cursor.topics.push(Place::Filter);
                     let all = 0..settings.partitions_count();
                     let all: Vec<_> = all.map(|at| begin(at, u64::MAX, u64::MAX)).collect();
-                    cursor.begin_filters(&all, &settings);
+                    cursor.begin_filters(std::iter::empty(), &all, &settings);
                 }
                 let length = cursor.text().unwrap().len() - 2 * usize::from(has_filters);
                 assert!(length <= CURSOR_BYTES_MAX, "{partitions:?}: {length}");

@@ -6,11 +6,11 @@ use super::publish::{PUBLICATIONS_MAX, encode_attributes};
 use crate::mail::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 use wire::native::{ErrorCode, Tag};
@@ -36,19 +36,21 @@ struct Batch<'a> {
     batch: Vec<Item<'a>>,
 }
 
-/// So many items that it is clear that there are too many. An empty one takes two bytes of a body and a hundred times as
-/// much in memory.
+/// So many messages, or topics of one message, that it is clear that there are too many. An empty message takes two bytes
+/// of a body and a hundred times as much in memory.
 const ITEMS_MAX: usize = PUBLICATIONS_MAX + 1;
 
 /// The first [`ITEMS_MAX`] items of a list; what follows is not looked at.
-fn items<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item<'a>>, D::Error> {
-    struct Items<'a>(PhantomData<Item<'a>>);
+fn items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Items<T>(PhantomData<T>);
 
-    impl<'de: 'a, 'a> Visitor<'de> for Items<'a> {
-        type Value = Vec<Item<'a>>;
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+        type Value = Vec<T>;
 
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a list of messages")
+            formatter.write_str("a list")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
@@ -71,7 +73,7 @@ fn items<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item<
 struct Item<'a> {
     #[serde(borrow)]
     topic: Option<Cow<'a, str>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "items")]
     topics: Vec<String>,
     #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
@@ -79,8 +81,8 @@ struct Item<'a> {
     b64data: Option<Cow<'a, str>>,
     #[serde(borrow)]
     content_type: Option<Cow<'a, str>>,
-    #[serde(default)]
-    tags: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "tags")]
+    tags: Vec<(String, String)>,
     #[serde(default)]
     retain: bool,
     #[serde(borrow)]
@@ -107,6 +109,41 @@ enum Epoch<'a> {
     Number(u64),
 }
 
+/// Keys with a value each, or with a list of them: then the message has the tag once for each.
+fn tags<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Values {
+        One(String),
+        Many(Vec<String>),
+    }
+
+    struct Tags;
+
+    impl<'de> Visitor<'de> for Tags {
+        type Value = Vec<(String, String)>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object of strings, or of lists of strings")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut tags = Vec::new();
+            while let Some((key, values)) = map.next_entry::<String, Values>()? {
+                match values {
+                    Values::One(value) => tags.push((key, value)),
+                    Values::Many(values) => {
+                        tags.extend(values.into_iter().map(|value| (key.clone(), value)));
+                    }
+                }
+            }
+            Ok(tags)
+        }
+    }
+
+    deserializer.deserialize_map(Tags)
+}
+
 /// A member that is there, `null` too: that is a value like any other.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
@@ -127,6 +164,11 @@ impl Message {
     /// Payload bytes of its publications together.
     pub fn all_bytes(&self) -> usize {
         self.payload.len() * self.topics.len()
+    }
+
+    /// Bytes that its publications append together.
+    pub fn appended_bytes(&self) -> u64 {
+        ((self.payload.len() + self.attributes.len()) * self.topics.len()) as u64
     }
 }
 
@@ -155,11 +197,17 @@ pub(super) fn parse_envelope(body: &[u8], all: &Once) -> Result<(Vec<Message>, b
         Envelope::Many(Many { items }) | Envelope::Batch(Batch { batch: items }) => (items, true),
         Envelope::One(item) => (vec![item], false),
     };
-    let messages: Vec<Message> = items
-        .into_iter()
-        .enumerate()
-        .map(|(place, item)| parse_item(place, item, all))
-        .collect::<Result<_, _>>()?;
+    let mut messages = Vec::new();
+    let mut count = 0;
+    for (place, item) in items.into_iter().enumerate() {
+        let message = parse_item(place, item, all)?;
+        count += message.topics.len();
+        if count > PUBLICATIONS_MAX {
+            let detail = format!("at most {PUBLICATIONS_MAX} publications in one request");
+            return Err(Fault::new(ErrorCode::TooManyTopics, detail));
+        }
+        messages.push(message);
+    }
     let single = !is_list && messages.iter().all(|message| message.topics.len() == 1);
     Ok((messages, single))
 }
@@ -175,6 +223,11 @@ fn parse_item(place: usize, item: Item<'_>, all: &Once) -> Result<Message, Fault
     }
     if topics.is_empty() {
         return Err(ErrorCode::TopicRequired.into());
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = topics.iter().find(|topic| !names.insert(topic.as_str())) {
+        let detail = format!("`topics` names {twice:?} twice");
+        return Err(Fault::new(ErrorCode::RepeatedTopic, detail));
     }
     let once = once_of(
         place,
@@ -341,10 +394,11 @@ mod tests {
             format!("[{items}{{\"topic\":7}}]"),
             format!("{{\"batch\":[{items}{{\"topic\":7}}]}}"),
         ] {
-            let Ok((messages, _)) = parse_envelope(body.as_bytes(), &Once::default()) else {
-                panic!("refused as malformed");
+            let Err(fault) = parse_envelope(body.as_bytes(), &Once::default()) else {
+                panic!("5,001 messages are taken");
             };
-            assert_eq!(messages.len(), ITEMS_MAX);
+            // Not malformed, as the last one would be.
+            assert_eq!(fault.code, ErrorCode::TooManyTopics);
         }
         let cut = format!("[{items}");
         assert!(parse_envelope(cut.as_bytes(), &Once::default()).is_err());

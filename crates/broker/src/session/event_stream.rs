@@ -9,13 +9,14 @@ use super::cursor::{CURSOR_BYTES_MAX, StreamCursor};
 use super::events::encode;
 use super::fault::Fault;
 use super::http::{Answer, cross_origin};
+use super::parameters::{self, DataForm};
 use super::route;
 use crate::edge::{Edge, Protocol, Wish, flag};
 use crate::entitlement::Action;
 use crate::mail::{PartitionId, Start};
 use crate::position::Position;
-use crate::settings::LagPolicy;
 use crate::topic::Filter;
+use std::borrow::Cow;
 use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
 use wire::http::request::Request;
 use wire::http::{ResponseWriter, Target};
@@ -24,9 +25,10 @@ use wire::native::ErrorCode;
 pub(crate) struct Events {
     topics: Box<[StreamTopic]>,
     pub(super) cursor: StreamCursor,
+    pub(super) data: DataForm,
 }
 
-stdx::hand!(struct Events { topics, cursor });
+stdx::hand!(struct Events { topics, cursor, data });
 
 struct StreamTopic {
     name: Box<str>,
@@ -56,11 +58,12 @@ impl Edge {
         topic: String,
         answer: &Answer,
     ) -> Result<(), Fault> {
+        let wished = parameters::start(target)?;
         let start = match last_event_id(request, target)? {
             Some(id) => Start::Since(known_position(&id)),
-            None => requested_start(target)?,
+            None => wished,
         };
-        let policy = requested_policy(target)?;
+        let policy = parameters::policy(target)?;
         self.open_stream(index, answer, flag::RAW);
         let wish = Wish {
             policy,
@@ -84,8 +87,15 @@ impl Edge {
             if key != "topic" {
                 continue;
             }
-            let filter = Filter::parse(&value)
-                .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
+            let filter = Filter::parse(&value).map_err(|error| {
+                let mut fault = Fault::topic(ErrorCode::MalformedFilter, error);
+                if value.is_empty() {
+                    fault
+                        .detail
+                        .push_str(": the wildcard # is written %23 in a URL");
+                }
+                fault
+            })?;
             if topics
                 .iter()
                 .any(|topic: &StreamTopic| *topic.name == *value)
@@ -127,8 +137,10 @@ impl Edge {
         {
             return Err(ErrorCode::CursorTooLarge.into());
         }
-        let start = requested_start(target)?;
-        let policy = requested_policy(target)?;
+        let start = parameters::start(target)?;
+        check_start(start, &topics)?;
+        let policy = parameters::policy(target)?;
+        let data = parameters::data_form(target)?;
         let kinds: Vec<bool> = topics.iter().map(|topic| topic.is_filter).collect();
         let mut cursor = StreamCursor::new(&kinds);
         // Until a topic's start is told, the cursor that the client came with holds for it. One that cannot be read is one
@@ -147,10 +159,11 @@ impl Edge {
             State::Events(Box::new(Events {
                 topics: topics.into(),
                 cursor,
+                data,
             })),
         );
-        // All filters of a stream have one cursor; it is asked for with the first of them.
-        let mut since = match &returned {
+        // All filters of a stream share one cursor. Any of them may be refused, so each is asked for with it.
+        let since = match &returned {
             None => Vec::new(),
             Some(cursor) => cursor.partitions(&self.settings),
         };
@@ -158,8 +171,13 @@ impl Edge {
             let client = number as u32;
             if *is_filter {
                 if let Ok(filter) = Filter::parse(name) {
-                    let since = std::mem::take(&mut since);
-                    self.subscribe_filter(index, filter, client, &since, false, policy);
+                    // Where a filter has been that was refused, nobody knows: it begins where the stream is.
+                    let is_absent = |cursor: &StreamCursor| cursor.is_absent(number);
+                    let since = match returned.as_ref().is_some_and(is_absent) {
+                        true => &[],
+                        false => &since[..],
+                    };
+                    self.subscribe_filter(index, filter, client, since, false, policy);
                 }
                 continue;
             }
@@ -209,8 +227,8 @@ impl Edge {
         }
     }
 
-    /// Messages of this topic will be sent again from here.
-    pub(crate) fn stream_lagged(&mut self, index: u32, subscription: u32, offset: u64) {
+    /// Everything of this topic up to here has been sent, and nothing beyond it.
+    pub(crate) fn stream_at(&mut self, index: u32, subscription: u32, offset: u64) {
         let number = self.subscription_client(subscription);
         let epoch = self.subscription_epoch(subscription);
         self.set_stream_cursor(index, number, Position { epoch, offset });
@@ -260,50 +278,22 @@ fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<St
             return Ok(Some(value.to_owned()));
         }
     }
-    let names = [
-        "last-event-id",
-        "Last-Event-ID",
-        "lastEventId",
-        "last_event_id",
-    ];
-    let value = route::parameter(target, &names)?;
-    Ok(value
-        .map(|value| value.into_owned())
-        .filter(|value| !value.is_empty()))
+    Ok(parameters::last_event_id(target)?.map(Cow::into_owned))
 }
 
-/// Whether what only streams look at is well-formed.
-pub(super) fn check_stream_parameters(target: &Target<'_>) -> Result<(), Fault> {
-    route::position(target, "since")?;
-    route::number(target, "last")?;
-    route::switch(target, "snapshot")?;
-    requested_policy(target).map(drop)
-}
-
-/// `since=`, `last=` or `snapshot`; live without them.
-fn requested_start(target: &Target<'_>) -> Result<Start, Fault> {
-    if let Some(position) = route::position(target, "since")? {
-        return Ok(Start::Since(position));
-    }
-    if let Some(count) = route::number(target, "last")? {
-        return Ok(Start::Last(count));
-    }
-    Ok(if route::switch(target, "snapshot")? {
-        Start::Snapshot
-    } else {
-        Start::Live
-    })
-}
-
-/// `policy=`: what becomes of the stream's topics when the client does not keep up; the rules say it without one.
-fn requested_policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
-    let policy = match route::parameter(target, &["policy"])?.as_deref() {
-        None => return Ok(None),
-        Some("replay") => LagPolicy::Replay,
-        Some("conflate") => LagPolicy::Conflate,
-        Some("drop") => LagPolicy::Drop,
-        Some("disconnect") => LagPolicy::Disconnect,
-        Some(_) => return Err(ErrorCode::MalformedParameter.into()),
+/// A position is of one partition: it says nothing about topics of others, nor about a filter, which spans all.
+fn check_start(start: Start, topics: &[StreamTopic]) -> Result<(), Fault> {
+    let has_filters = topics.iter().any(|topic| topic.is_filter);
+    let detail = match start {
+        Start::Live => return Ok(()),
+        _ if has_filters => {
+            "a stream with filters begins live, or where a `Last-Event-ID` says: \
+             `since`, `last` and `snapshot` are for topics"
+        }
+        Start::Since(_) if topics.len() > 1 => {
+            "`since` is a position of one topic: a stream of several goes on with `Last-Event-ID`"
+        }
+        _ => return Ok(()),
     };
-    Ok(Some(policy))
+    Err(Fault::new(ErrorCode::UnsupportedStart, detail.to_owned()))
 }

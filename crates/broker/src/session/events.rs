@@ -5,9 +5,11 @@
 //! Events of ours have names that begin with `crore.`, so that `onmessage` sees messages only.
 
 use super::State;
+use super::cursor::CURSOR_BYTES_MAX;
 use super::json;
-use crate::edge::{Beginning, Delivery, Edge, Grant, LeftOut, Refusal, flag};
-use crate::mail::{Gap, PartitionId};
+use super::parameters::DataForm;
+use crate::edge::{Beginning, Edge, Grant, LeftOut, Refusal, flag};
+use crate::mail::{Gap, GapReason, PartitionId};
 use crate::position::Position;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -27,11 +29,19 @@ impl Edge {
         json::append(
             &mut data,
             format_args!(
-                "\"position\":\"{}\",\"complete\":{complete}}}",
+                "\"position\":\"{}\",\"complete\":{complete}",
                 grant.position
             ),
         );
         let is_raw = self.slots[index].is(flag::RAW);
+        if let Some(hint) = self
+            .stream_topic(index, number)
+            .and_then(|name| hint_of(&name))
+        {
+            data.extend_from_slice(b",\"hint\":");
+            append_json_string(&mut data, hint);
+        }
+        data.push(b'}');
         // The stream's id moves only with the event that says what is missing before it.
         let id = (is_raw && complete).then(|| grant.position.to_string());
         self.send_event(index, "crore.start", id.as_deref(), &data);
@@ -55,37 +65,61 @@ impl Edge {
 
     /// Tells a topic's position without an event. It gives way with the messages before it.
     fn send_id(&mut self, subscription: u32, position: Position) {
-        if self.stream_id(subscription, position).is_some() {
+        let index = self.subscription_connection(subscription);
+        if self.stream_id(index, position).is_some() {
             let settled = (position.offset, position.offset);
-            self.send_stream_mark(subscription, settled, position, &id_event);
+            self.send_stream_mark(subscription, settled, position, NO_EVENT);
         }
     }
 
     /// Queues an event that settles a topic after `from` up to `through`, and moves the stream's cursor to `position`. It gives
-    /// way with the messages before it, and then takes the cursor back; written again where making room has taken back that
-    /// of other topics.
+    /// way with the messages before it.
     fn send_stream_mark(
         &mut self,
         subscription: u32,
         (from, through): (u64, u64),
         position: Position,
-        event: &dyn Fn(Option<&str>) -> Vec<u8>,
+        event: &[u8],
     ) {
-        self.send_mark_with(subscription, from, through, &mut |edge, out| {
-            let id = edge.stream_id(subscription, position);
-            out.extend_from_slice(&event(id.as_deref()));
-        });
+        self.reserve(event.len() + ID_LINE_BYTES_MAX);
+        if self.takes_through(subscription, through) {
+            let index = self.subscription_connection(subscription);
+            let number = self.subscription_client(subscription);
+            self.set_stream_cursor(index, number, position);
+            let id = id_line(self.stream_id(index, position).as_deref());
+            self.send_mark(subscription, from, through, &[id.as_bytes(), event]);
+        }
     }
 
-    /// Moves the stream's cursor, and says the id that events have from here: of a raw stream its topic's position.
-    fn stream_id(&mut self, subscription: u32, position: Position) -> Option<String> {
-        let index = self.subscription_connection(subscription);
-        if self.slots[index].is(flag::RAW) {
-            return Some(position.to_string());
+    /// Queues an event that settles the stream's filters in one partition, after `after` up to `through`, and moves the
+    /// stream's cursor to `through`. It gives way with the messages before it.
+    fn send_stream_filter_mark(
+        &mut self,
+        subscription: u32,
+        partition: PartitionId,
+        (after, through): (u64, u64),
+        event: &[u8],
+    ) {
+        self.reserve(event.len() + ID_LINE_BYTES_MAX);
+        if !self.is_behind_at(subscription, partition, after) {
+            let index = self.subscription_connection(subscription);
+            self.stream_filters_at(index, partition, through);
+            let id = self.stream_id_line(index);
+            self.send_filter_mark(subscription, partition, after, &[id.as_bytes(), event]);
         }
-        let number = self.subscription_client(subscription);
-        self.set_stream_cursor(index, number, position);
-        self.stream_cursor(index)
+    }
+
+    /// The id of an event that ends at this position: of a raw stream the position, else the cursor of all.
+    fn stream_id(&self, index: u32, position: Position) -> Option<String> {
+        match self.slots[index].is(flag::RAW) {
+            true => Some(position.to_string()),
+            false => self.stream_cursor(index),
+        }
+    }
+
+    /// The line that begins an event with the stream's cursor; empty while there is none.
+    pub(crate) fn stream_id_line(&self, index: u32) -> String {
+        id_line(self.stream_cursor(index).as_deref())
     }
 
     pub(super) fn events_subscribed_filters(
@@ -94,25 +128,46 @@ impl Edge {
         subscriptions: &[u32],
         beginnings: &[Beginning],
     ) {
+        // As they were asked for; the chain has the newest first.
+        let numbers: Vec<u32> = subscriptions
+            .iter()
+            .rev()
+            .map(|&subscription| self.subscription_client(subscription))
+            .collect();
+        let mut absent = Vec::new();
         let settings = self.settings.clone();
         if let Some(State::Events(events)) = self.state(index) {
-            events.cursor.begin_filters(beginnings, &settings);
+            absent.extend(numbers.iter().copied().filter(|&number| {
+                let is_absent = events.cursor.is_absent(number as usize);
+                is_absent && beginnings.iter().any(|beginning| beginning.through > 0)
+            }));
+            let numbers = numbers.iter().map(|&number| number as usize);
+            events.cursor.begin_filters(numbers, beginnings, &settings);
         }
-        let complete = beginnings.iter().all(|beginning| beginning.gap.is_none());
-        // As they were asked for; the chain has the newest first.
-        for &subscription in subscriptions.iter().rev() {
-            let number = self.subscription_client(subscription);
-            let mut data = Vec::from(&b"{\"topic\":"[..]);
-            append_json_string(
-                &mut data,
-                &self.stream_topic(index, number).unwrap_or_default(),
-            );
-            json::append(&mut data, format_args!(",\"complete\":{complete}}}"));
+        let is_whole = beginnings.iter().all(|beginning| beginning.gap.is_none());
+        for &number in &numbers {
+            let complete = is_whole && !absent.contains(&number);
+            let mut data = self.event_about(index, number);
+            json::append(&mut data, format_args!("\"complete\":{complete}}}"));
             self.send_event(index, "crore.start", None, &data);
         }
         for beginning in beginnings {
             if let Some(gap) = &beginning.gap {
-                let bytes = filter_gap_event(beginning.partition, gap);
+                let bytes = filter_gap_event(Vec::from(b"{"), beginning.partition, gap);
+                self.send_private(index, &bytes);
+            }
+        }
+        // The client's cursor was made while these were refused: what they matched before the stream's place is unknown.
+        for number in absent {
+            for beginning in beginnings.iter().filter(|beginning| beginning.through > 0) {
+                let gap = Gap {
+                    from: 0,
+                    to: beginning.through,
+                    reason: GapReason::UnknownEpoch,
+                };
+                self.statistics.gaps += 1;
+                let about = self.event_about(index, number);
+                let bytes = filter_gap_event(about, beginning.partition, &gap);
                 self.send_private(index, &bytes);
             }
         }
@@ -123,29 +178,28 @@ impl Edge {
             self.stream_cursor(index),
         ) {
             let (partition, through) = (beginning.partition, beginning.through);
-            self.send_filter_mark_with(first, partition, through, &mut |edge, out| {
-                out.extend_from_slice(&id_event(edge.stream_cursor(index).as_deref()));
-            });
+            self.send_stream_filter_mark(first, partition, (through, through), NO_EVENT);
         }
     }
 
     pub(super) fn events_filter_gap(
         &mut self,
-        index: u32,
         subscription: u32,
         partition: PartitionId,
         gap: Gap,
     ) {
-        self.send_filter_mark_with(subscription, partition, gap.from, &mut |edge, out| {
-            edge.stream_filters_at(index, partition, gap.to);
-            out.extend_from_slice(&filter_gap_event(partition, &gap));
-        });
+        let event = filter_gap_event(Vec::from(b"{"), partition, &gap);
+        self.reserve(event.len());
+        if !self.is_behind_at(subscription, partition, gap.from) {
+            let index = self.subscription_connection(subscription);
+            self.stream_filters_at(index, partition, gap.to);
+            self.send_filter_mark(subscription, partition, gap.from, &[&event]);
+        }
     }
 
     /// Messages that the policy of the stream's filters left out.
     pub(super) fn events_filter_left_out(
         &mut self,
-        index: u32,
         subscription: u32,
         partition: PartitionId,
         left_out: LeftOut,
@@ -153,11 +207,9 @@ impl Edge {
         let mut data = Vec::new();
         json::append(&mut data, format_args!("{{\"partition\":{partition},"));
         json::append_left_out(&mut data, &left_out);
-        self.send_filter_mark_with(subscription, partition, left_out.from, &mut |edge, out| {
-            edge.stream_filters_at(index, partition, left_out.through);
-            let id = edge.stream_cursor(index);
-            out.extend_from_slice(&skipped_event(id.as_deref(), &data));
-        });
+        let settled = (left_out.from, left_out.through);
+        let event = event_of("crore.skipped", &data);
+        self.send_stream_filter_mark(subscription, partition, settled, &event);
     }
 
     /// Told when the last partition has caught up.
@@ -169,21 +221,21 @@ impl Edge {
         through: u64,
     ) {
         self.stream_filters_at(index, partition, through);
-        if self.is_stream_behind(index) {
-            return;
+        if !self.is_stream_behind(index) {
+            let event = event_of("crore.caught_up", b"{}");
+            self.send_stream_filter_mark(subscription, partition, (through, through), &event);
         }
-        self.send_filter_mark_with(subscription, partition, through, &mut |edge, out| {
-            edge.stream_filters_at(index, partition, through);
-            let id = edge.stream_cursor(index);
-            out.extend_from_slice(&caught_up_event(id.as_deref()));
-        });
     }
 
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let number = self.subscription_client(subscription);
-        // A log that could not be read ends the stream: the client comes back with the cursor that it has. If the stream went
-        // on without what it was reading, nobody would tell the client what is missing.
-        let ends = refusal.code == ErrorCode::LogUnavailable;
+        // A log that could not be read ends the stream, and so does an edge without room for a replay: the client comes back
+        // with the cursor that it has. If the stream went on without what it was to read, the client would not learn what is
+        // missing.
+        let ends = matches!(
+            refusal.code,
+            ErrorCode::LogUnavailable | ErrorCode::Overloaded
+        );
         if !ends && let Some(State::Events(events)) = self.state(index) {
             events.cursor.refuse(number as usize);
         }
@@ -224,7 +276,8 @@ impl Edge {
             epoch: self.subscription_epoch(subscription),
             offset: through,
         };
-        self.send_stream_mark(subscription, (told, through), position, &caught_up_event);
+        let event = event_of("crore.caught_up", b"{}");
+        self.send_stream_mark(subscription, (told, through), position, &event);
     }
 
     /// Messages that the subscription's policy left out. The client has settled them, so its cursor moves.
@@ -237,7 +290,7 @@ impl Edge {
         };
         let mut data = self.event_about(index, number);
         json::append_left_out(&mut data, &left_out);
-        let event = |id: Option<&str>| skipped_event(id, &data);
+        let event = event_of("crore.skipped", &data);
         self.send_stream_mark(subscription, (from, through), position, &event);
     }
 
@@ -279,40 +332,31 @@ impl Edge {
         self.close(index);
     }
 
-    /// One event of a stream in envelopes.
+    /// One event of a stream in envelopes, behind its id.
     pub(crate) fn append_envelope_event(
-        &mut self,
+        &self,
         index: u32,
         subscription: u32,
-        delivery: &Delivery<'_>,
+        view: &RecordView<'_>,
         out: &mut Vec<u8>,
     ) {
         let number = self.subscription_client(subscription);
         let epoch = self.subscription_epoch(subscription);
-        self.set_stream_cursor(
-            index,
-            number,
-            Position {
-                epoch,
-                offset: delivery.view.offset(),
-            },
-        );
         let name = self.stream_topic(index, number).unwrap_or_default();
-        self.append_envelope(index, &name, epoch, &delivery.view, out);
+        self.append_envelope(index, &name, epoch, view, out);
     }
 
     /// The same for a message that a filter matched.
     pub(crate) fn append_wide_event(
-        &mut self,
+        &self,
         index: u32,
         topic: &str,
         partition: PartitionId,
-        delivery: &Delivery<'_>,
+        view: &RecordView<'_>,
         out: &mut Vec<u8>,
     ) {
         let epoch = self.settings.log_of(partition).epoch;
-        self.stream_filters_at(index, partition, delivery.view.offset());
-        self.append_envelope(index, topic, epoch, &delivery.view, out);
+        self.append_envelope(index, topic, epoch, view, out);
     }
 
     fn append_envelope(
@@ -323,14 +367,15 @@ impl Edge {
         view: &RecordView<'_>,
         out: &mut Vec<u8>,
     ) {
-        if let Some(cursor) = self.stream_cursor(index) {
-            json::append(out, format_args!("id: {cursor}\n"));
-        }
         // JSON escapes all line ends, so the data is one line.
         out.extend_from_slice(b"data: {\"topic\":");
         append_json_string(out, topic);
         out.push(b',');
-        json::append_message(out, epoch, view);
+        let data = match self.states.get(self.slots[index].state) {
+            Some(State::Events(events)) => events.data,
+            _ => DataForm::Text,
+        };
+        json::append_message(out, epoch, view, data);
         out.extend_from_slice(b"}\n\n");
     }
 
@@ -348,6 +393,15 @@ impl Edge {
         );
         self.send_private(index, &bytes);
     }
+}
+
+/// Whether a topic's name looks like a filter that a URL has spoilt. It is a name like any other, and so no fault.
+fn hint_of(name: &str) -> Option<&'static str> {
+    if name.ends_with('/') {
+        return Some("this topic ends in an empty level; the wildcard # is written %23 in a URL");
+    }
+    let is_space = name.split('/').any(|level| level == " ");
+    is_space.then_some("a level of this topic is a space; the wildcard + is written %2B in a URL")
 }
 
 /// One event of a raw stream: the payload as data, in base64 under a name of its own when it is not text.
@@ -384,55 +438,35 @@ pub(super) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
     debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
 }
 
-fn filter_gap_event(partition: PartitionId, gap: &Gap) -> Vec<u8> {
-    let mut data = Vec::new();
+/// `data` is the beginning of the event's data.
+fn filter_gap_event(mut data: Vec<u8>, partition: PartitionId, gap: &Gap) -> Vec<u8> {
     json::append(
         &mut data,
-        format_args!("{{\"partition\":{partition},\"gap\":"),
+        format_args!("\"partition\":{partition},\"gap\":"),
     );
     json::append_gap(&mut data, gap);
     data.push(b'}');
-    let event = OutgoingEvent {
-        event: Some("crore.gap"),
-        data: std::str::from_utf8(&data).ok(),
-        ..OutgoingEvent::default()
-    };
-    let mut bytes = Vec::new();
-    encode(&event, &mut bytes);
-    bytes
+    event_of("crore.gap", &data)
 }
 
-fn skipped_event(id: Option<&str>, data: &[u8]) -> Vec<u8> {
+/// An event of ours behind its id; `data` is one line.
+fn event_of(name: &str, data: &[u8]) -> Vec<u8> {
     let event = OutgoingEvent {
-        event: Some("crore.skipped"),
-        id,
+        event: Some(name),
         data: std::str::from_utf8(data).ok(),
-        retry_ms: None,
-    };
-    let mut bytes = Vec::new();
-    encode(&event, &mut bytes);
-    bytes
-}
-
-fn caught_up_event(id: Option<&str>) -> Vec<u8> {
-    let event = OutgoingEvent {
-        event: Some("crore.caught_up"),
-        id,
-        data: Some("{}"),
-        retry_ms: None,
-    };
-    let mut bytes = Vec::new();
-    encode(&event, &mut bytes);
-    bytes
-}
-
-/// A cursor without an event.
-pub(super) fn id_event(id: Option<&str>) -> Vec<u8> {
-    let event = OutgoingEvent {
-        id,
         ..OutgoingEvent::default()
     };
     let mut bytes = Vec::new();
     encode(&event, &mut bytes);
     bytes
+}
+
+/// What follows an id that no event comes with.
+pub(super) const NO_EVENT: &[u8] = b"\n";
+
+/// Bytes of the line that begins an event with its id.
+pub(crate) const ID_LINE_BYTES_MAX: usize = "id: \n".len() + CURSOR_BYTES_MAX;
+
+fn id_line(id: Option<&str>) -> String {
+    id.map_or(String::new(), |id| format!("id: {id}\n"))
 }

@@ -1,5 +1,6 @@
 //! What is wrong with an HTTP request, and what its client is told to do about it.
 
+use crate::entitlement::Action;
 use crate::mail::PublishRefusal;
 use crate::position::Position;
 use crate::topic::TopicError;
@@ -49,6 +50,14 @@ impl Fault {
                 _ => "",
             },
             retry_after_s: u64::from(matches!(code.http_status(), 429 | 503)),
+        }
+    }
+
+    /// What a client may not do, if that is why it is refused, is named.
+    pub(super) fn of_act((action, wanted): (Action, &str), code: ErrorCode) -> Fault {
+        match code {
+            ErrorCode::Forbidden => Fault::new(code, action.refusal(wanted)),
+            _ => code.into(),
         }
     }
 

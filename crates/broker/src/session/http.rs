@@ -3,21 +3,16 @@
 
 use super::State;
 use super::credential::Entry;
-use super::event_stream::check_stream_parameters;
 use super::fault::Fault;
-use super::json;
-use super::poll::Poll;
+use super::parameters;
 use super::publish::{Intent, MAX_TAGS_BYTES};
 use super::route::{self, Route};
-use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag};
+use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
 use crate::entitlement::Action;
-use crate::mail::{HistoryPage, PageLimits, Reply, Request as Letter};
-use crate::position::Position;
+use crate::journal::start_of;
 use crate::topic::TopicName;
-use log::RecordView;
 use wire::codec::Step;
 use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
-use wire::http::problem::append_json_string;
 use wire::http::request::Request;
 use wire::http::response::CONTINUE;
 use wire::http::{
@@ -45,26 +40,20 @@ stdx::hand!(struct Answer { keep_alive, expects_close, head_only, origin });
 pub(crate) struct Body {
     decoder: BodyDecoder,
     bytes: Vec<u8>,
+    /// What it will have, or may have at most.
+    bytes_max: usize,
     intent: Intent,
     answer: Answer,
 }
 
-stdx::hand!(struct Body { decoder, bytes, intent, answer });
+stdx::hand!(struct Body { decoder, bytes, bytes_max, intent, answer });
 
 impl Body {
-    /// Bytes that have come.
-    pub fn bytes_count(&self) -> usize {
-        self.bytes.len()
+    /// Bytes of the buffer for what comes.
+    pub fn buffer_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 }
-
-/// A request that waits for its page of history.
-pub(crate) struct HistoryWait {
-    topic: String,
-    answer: Answer,
-}
-
-stdx::hand!(struct HistoryWait { topic, answer });
 
 impl Edge {
     /// A head, or a part of a body, from the front of `input`.
@@ -88,7 +77,10 @@ impl Edge {
         };
         let step = Request::decode(input, scan, &limits);
         let (request, consumed) = match step {
-            Ok(Step::More { needed }) => return Progress::Needs(needed),
+            // Nobody knows how long a head will be.
+            Ok(Step::More { .. }) => {
+                return Progress::Needs(usize::from(limits.head_bytes_max));
+            }
             Ok(Step::Done { value, consumed }) => (value, consumed),
             Err(error) => {
                 self.statistics.protocol_errors += 1;
@@ -127,13 +119,14 @@ impl Edge {
         self.slots[index].clear(flag::STARTING);
         self.statistics.http_requests += 1;
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
+        let mut early = Vec::new();
         let mut answer = Answer {
             keep_alive: request.keep_alive() && !self.draining,
             expects_close: request.version == Version::Http10,
             head_only: request.method == "HEAD",
             origin: None,
         };
-        if let Err(fault) = self.http_request(index, &request, refused, &mut answer) {
+        if let Err(fault) = self.http_request(index, &request, refused, &mut answer, &mut early) {
             // What follows would be the body that nobody reads.
             answer.keep_alive &= !has_body;
             self.answer_fault(index, &answer, &fault);
@@ -142,7 +135,10 @@ impl Edge {
         if is_first && self.slots[index].protocol != Protocol::NativeStart {
             self.count_handshake(index);
         }
-        Progress::Consumed(consumed)
+        match early.is_empty() {
+            true => Progress::Consumed(consumed),
+            false => Progress::Upgraded(consumed, early),
+        }
     }
 
     fn http_request(
@@ -151,13 +147,15 @@ impl Edge {
         request: &Request<'_>,
         refused: Option<Fault>,
         answer: &mut Answer,
+        early: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         self.take_request(index)?;
-        let origin_is_allowed = self.check_origin(request, answer);
+        self.check_host(request)?;
+        let origin = self.check_origin(index, request, answer);
         let target = Target::parse(request.target).map_err(route::bad_target)?;
         let route = Route::of(&target)?;
-        if !origin_is_allowed {
-            return Err(ErrorCode::OriginForbidden.into());
+        if let Err(origin) = origin {
+            return Err(self.refuse_origin(index, origin));
         }
         if request.method == "OPTIONS" {
             reject_body(request)?;
@@ -169,7 +167,7 @@ impl Edge {
         }
         // Whoever is let in now would not be told to leave again.
         let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
-            || request.method == "GET" && accepts(request, EVENT_STREAM_MEDIA_TYPE);
+            || request.method == "GET" && route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
         if self.draining && is_lasting {
             return Err(ErrorCode::ShuttingDown.into());
         }
@@ -177,12 +175,23 @@ impl Edge {
             self.refuse_from(Pressure::Newcomers)?;
         }
         match (route, request.method) {
-            (Route::Native, _) => self.upgrade(index, request, Protocol::NativeStart, answer),
+            (Route::Greeting, "GET") => {
+                parameters::check(&target, &[])?;
+                self.greet(index, request, answer)
+            }
+            (Route::Native, _) => {
+                parameters::check(&target, &[])?;
+                *early = self.upgrade(index, request, Protocol::NativeStart, answer);
+                Ok(())
+            }
             (Route::Echo, _) => {
+                parameters::check(&target, &[])?;
                 self.require_credential(index)?;
-                self.upgrade(index, request, Protocol::Echo, answer)
+                self.upgrade(index, request, Protocol::Echo, answer);
+                Ok(())
             }
             (Route::Topic(topic), "POST") => {
+                parameters::check(&target, &[parameters::OF_PUBLICATION])?;
                 check_topic(&topic)?;
                 self.permit_body(index, &topic)?;
                 let intent = Intent::one(topic, request, &target)?;
@@ -190,37 +199,54 @@ impl Edge {
             }
             (Route::Topic(topic), "GET") => {
                 reject_body(request)?;
+                let is_stream = route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
+                let known: &[&[&str]] = match is_stream {
+                    true => &[parameters::OF_STREAM, parameters::LAST_EVENT_ID],
+                    false => &[parameters::OF_TOPIC],
+                };
+                parameters::check(&target, known)?;
                 check_topic(&topic)?;
-                // Also where nothing comes of them: who mistypes one learns it.
-                check_stream_parameters(&target)?;
-                if accepts(request, EVENT_STREAM_MEDIA_TYPE) {
+                if is_stream {
                     self.permit_request(index, Action::Subscribe, &topic)?;
                     self.begin_raw_stream(index, request, &target, topic, answer)
                 } else {
                     self.begin_history(index, &target, topic, answer)
                 }
             }
+            (Route::Retained(topic), "GET") => {
+                reject_body(request)?;
+                parameters::check(&target, &[])?;
+                check_topic(&topic)?;
+                self.begin_retained(index, topic, answer)
+            }
             (Route::Publish, "POST") => {
+                self.permit_some_body(index)?;
+                parameters::check(&target, &[])?;
                 let intent = Intent::envelope(request)?;
                 self.begin_body(index, request, intent, answer)
             }
             (Route::Events, "GET") => {
                 reject_body(request)?;
+                let known = [
+                    parameters::OF_EVENTS,
+                    parameters::OF_STREAM,
+                    parameters::LAST_EVENT_ID,
+                ];
+                parameters::check(&target, &known)?;
                 self.begin_stream(index, request, &target, answer)
             }
-            (route @ (Route::Topic(_) | Route::Publish | Route::Events), _) => {
-                Err(Fault::method(route.methods()))
-            }
+            (route, _) => Err(Fault::method(route.methods())),
         }
     }
 
+    /// Answers the handshake, and gives the frames that came with it.
     fn upgrade(
         &mut self,
         index: u32,
         request: &Request<'_>,
         protocol: Protocol,
         answer: &Answer,
-    ) -> Result<(), Fault> {
+    ) -> Vec<u8> {
         let subprotocols: &[&str] = if protocol == Protocol::Echo {
             &[]
         } else {
@@ -235,10 +261,14 @@ impl Edge {
                 Some(_) => upgrade.choose_deflate()?,
                 None => None,
             };
-            Ok((upgrade, chosen, deflate))
+            let early = match protocol {
+                Protocol::NativeStart => upgrade.early_messages(native::EARLY_FRAME_PREFIX)?,
+                _ => Vec::new(),
+            };
+            Ok((upgrade, chosen, deflate, early))
         });
         match checked {
-            Ok((upgrade, chosen, deflate)) => {
+            Ok((upgrade, chosen, deflate, early)) => {
                 let mut head = std::mem::take(&mut self.scratch);
                 head.clear();
                 upgrade.encode_response_with(&mut head, chosen, deflate);
@@ -257,6 +287,7 @@ impl Edge {
                     }
                     _ => self.expect(Deadline::Hello(self.slots.key(index))),
                 }
+                early
             }
             Err(refusal) => {
                 self.statistics.http_errors += 1;
@@ -267,9 +298,9 @@ impl Edge {
                 // It says `Connection: close`.
                 self.send_answer(index, answer, head);
                 self.finish_answer(index, false);
+                Vec::new()
             }
         }
-        Ok(())
     }
 
     fn begin_body(
@@ -282,17 +313,23 @@ impl Edge {
         self.refuse_from(Pressure::Publications)?;
         // Room for the envelope and its escapes around the largest message.
         let limit = match intent {
-            Intent::Envelope(_) => u64::from(self.settings.limits.frame_bytes_max).max(64 << 10),
-            Intent::One { .. } => u64::from(self.settings.limits.message_bytes_max),
+            Intent::Envelope(_) => self.settings.limits.frame_bytes_max.max(64 << 10),
+            Intent::One { .. } => self.settings.limits.message_bytes_max,
         };
-        let decoder = BodyDecoder::new(request.body, limit)
+        let limit = self.input_bytes_max(index, limit);
+        let decoder = BodyDecoder::new(request.body, limit.into())
             .map_err(|error| Fault::new(ErrorCode::MessageTooLarge, error.to_string()))?;
+        let bytes_max = match request.body {
+            BodyFraming::Length(bytes) => bytes as usize,
+            _ => limit as usize,
+        };
         if request.expect_continue && !decoder.is_end() {
             self.send_private(index, CONTINUE);
         }
         let body = Body {
             decoder,
             bytes: Vec::new(),
+            bytes_max,
             intent,
             answer: answer.clone(),
         };
@@ -314,6 +351,7 @@ impl Edge {
                 value: BodyPart::Data(data),
                 consumed,
             }) => {
+                make_room(&mut body.bytes, data.len(), body.bytes_max);
                 body.bytes.extend_from_slice(data);
                 if body.decoder.is_end()
                     && let Some(State::Body(body)) = self.take_state(index)
@@ -363,112 +401,54 @@ impl Edge {
         }
     }
 
-    fn begin_history(
-        &mut self,
+    /// Notes the request's origin for the answer if it may do this; otherwise what it says it is, if that is one thing.
+    fn check_origin<'r>(
+        &self,
         index: u32,
-        target: &Target<'_>,
-        topic: String,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        self.refuse_from(Pressure::Recoveries)?;
-        let limit = route::number(target, "limit")?
-            .unwrap_or(HISTORY_LIMIT)
-            .min(self.settings.limits.page_records_max);
-        let since = route::position(target, "since")?;
-        let reverse = route::switch(target, "reverse")?;
-        let wait_ms = route::duration_ms(target, "wait")?;
-        // A long poll is a subscription that ends with its first messages.
-        let action = match wait_ms {
-            Some(_) => Action::Subscribe,
-            None => Action::History,
-        };
-        self.permit_request(index, action, &topic)?;
-        let limits = &self.settings.limits;
-        if let Some(wait_ms) = wait_ms {
-            if reverse {
-                return Err(Fault::new(
-                    ErrorCode::MalformedParameter,
-                    "wait and reverse exclude each other".to_owned(),
-                ));
-            }
-            let wait_ms = match self.draining {
-                true => 0,
-                false => wait_ms.min(u64::from(limits.wait_max_ms)),
-            };
-            self.begin_poll(
-                index,
-                Poll::new(topic, limit, answer.clone()),
-                since,
-                wait_ms,
-            );
-            return Ok(());
-        }
-        let (rule, partition) = self.settings.locate(&topic);
-        let limits = PageLimits {
-            records_max: limit,
-            bytes_max: limits.page_bytes,
-        };
-        let request = Letter::History {
-            partition,
-            rule,
-            topic: self.mail.copy(topic.as_bytes()),
-            reply: Reply {
-                connection: self.slots.key(index),
-                request: 0,
-            },
-            beyond: since,
-            reverse,
-            limits,
-        };
-        self.request(self.settings.home_of(partition), request);
-        self.set_state(
-            index,
-            State::History(Box::new(HistoryWait {
-                topic,
-                answer: answer.clone(),
-            })),
-        );
-        self.slots[index].set(flag::PAUSED);
-        Ok(())
-    }
-
-    pub(super) fn http_history(&mut self, index: u32, result: Result<HistoryPage, ErrorCode>) {
-        let Some(State::History(wait)) = self.take_state(index) else {
-            return;
-        };
-        match result {
-            Err(code) => self.answer_fault(index, &wait.answer, &code.into()),
-            Ok(page) => {
-                let mut body = Vec::new();
-                append_page(&mut body, &wait.topic, &page);
-                self.answer_json(index, &wait.answer, 200, &body);
-            }
-        }
-    }
-
-    /// Whether the request's origin may do this; notes it for the answer if it has to be named there.
-    fn check_origin(&self, request: &Request<'_>, answer: &mut Answer) -> bool {
+        request: &Request<'r>,
+        answer: &mut Answer,
+    ) -> Result<(), Option<&'r str>> {
         let mut origins = request.fields.all("origin");
         let Some(origin) = origins.next() else {
-            return true;
+            return Ok(());
         };
-        // No browser sends two: which of them would count for whom?
+        // No browser sends two, and neither could be believed.
         let (Ok(origin), None) = (std::str::from_utf8(origin), origins.next()) else {
-            return false;
+            return Err(None);
         };
         let host = request.header_text("host").unwrap_or_default();
         let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
-            matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
+            // A proxy may have ended TLS before this node; the other way round nobody would.
+            let is_scheme = match scheme {
+                "https" => true,
+                "http" => !self.slots[index].is(flag::ENCRYPTED),
+                _ => false,
+            };
+            is_scheme && authority.eq_ignore_ascii_case(host)
         });
         let is_listed = self
             .settings
             .allowed_origins
             .iter()
             .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin));
-        if is_listed || is_own {
-            answer.origin = Some(origin.into());
+        if !is_listed && !is_own {
+            return Err(Some(origin));
         }
-        is_listed || is_own
+        answer.origin = Some(origin.into());
+        Ok(())
+    }
+
+    /// The page's author sees no more in a browser than that something was refused: the log has a line, too.
+    fn refuse_origin(&mut self, index: u32, origin: Option<&str>) -> Fault {
+        let origin = origin.map(|origin| start_of(origin, ORIGIN_BYTES_MAX));
+        self.tell_origin(index, origin.unwrap_or_default());
+        let detail = match origin {
+            Some(origin) => format!(
+                "requests of pages from {origin} are not permitted: `http.allowed_origins` does not name this origin"
+            ),
+            None => "a request has one `Origin` at most".to_owned(),
+        };
+        Fault::new(ErrorCode::OriginForbidden, detail)
     }
 
     fn answer_preflight(
@@ -508,6 +488,18 @@ impl Edge {
         if status >= 400 {
             self.statistics.http_errors += 1;
         }
+        self.finish_with(index, answer, status, keep_alive, out);
+    }
+
+    /// Queues a complete answer and goes on.
+    pub(super) fn finish_with(
+        &mut self,
+        index: u32,
+        answer: &Answer,
+        status: u16,
+        keep_alive: bool,
+        out: Vec<u8>,
+    ) {
         self.tell_answer(index, status, out.len());
         self.send_answer(index, answer, out);
         self.finish_answer(index, keep_alive);
@@ -540,13 +532,11 @@ impl Edge {
                 .map(|position| (position.epoch, position.offset)),
         };
         problem.finish(writer);
-        self.tell_answer(index, status, out.len());
-        self.send_answer(index, answer, out);
-        self.finish_answer(index, keep_alive);
+        self.finish_with(index, answer, status, keep_alive, out);
     }
 
     /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next answer.
-    fn send_answer(&mut self, index: u32, answer: &Answer, mut out: Vec<u8>) {
+    pub(super) fn send_answer(&mut self, index: u32, answer: &Answer, mut out: Vec<u8>) {
         if answer.head_only
             && let Some(end) = out.windows(4).position(|window| window == b"\r\n\r\n")
         {
@@ -555,7 +545,7 @@ impl Edge {
         self.send_private(index, &out);
     }
 
-    fn finish_answer(&mut self, index: u32, keep_alive: bool) {
+    pub(super) fn finish_answer(&mut self, index: u32, keep_alive: bool) {
         self.stamp(index);
         if keep_alive {
             self.resume(index)
@@ -583,11 +573,11 @@ pub(crate) fn refuse_client(edge: &mut Edge, index: u32, code: ErrorCode) {
     edge.answer_fault(index, &Answer::default(), &code.into());
 }
 
-/// Records of a page without `limit`.
-const HISTORY_LIMIT: u32 = 100;
+/// So much of an origin is told to those who ask why it was refused.
+const ORIGIN_BYTES_MAX: usize = 256;
 
 /// Status and first fields of an answer with an end.
-fn begin_answer<'o>(
+pub(super) fn begin_answer<'o>(
     out: &'o mut Vec<u8>,
     status: u16,
     answer: &Answer,
@@ -611,18 +601,6 @@ pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> R
     }
 }
 
-/// Whether the client asks for this media type by name.
-fn accepts(request: &Request<'_>, media_type: &str) -> bool {
-    request.fields.list("accept").any(|element| {
-        let name = element
-            .split(|&byte| byte == b';')
-            .next()
-            .unwrap_or_default();
-        name.trim_ascii()
-            .eq_ignore_ascii_case(media_type.as_bytes())
-    })
-}
-
 fn check_topic(topic: &str) -> Result<(), Fault> {
     match TopicName::parse(topic) {
         Ok(_) => Ok(()),
@@ -630,7 +608,7 @@ fn check_topic(topic: &str) -> Result<(), Fault> {
     }
 }
 
-fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
+pub(super) fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
     match request.body {
         BodyFraming::None | BodyFraming::Length(0) => Ok(()),
         _ => Err(Fault::new(
@@ -638,50 +616,6 @@ fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
             "a request of this method has no body here".to_owned(),
         )),
     }
-}
-
-/// A page as the body of an answer. `cursor` is where the next page goes on.
-pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage) {
-    out.extend_from_slice(b"{\"topic\":");
-    append_json_string(out, topic);
-    json::append(
-        out,
-        format_args!(",\"epoch\":\"{}\",\"head\":{},", page.epoch, page.head),
-    );
-    if let Some(gap) = &page.gap {
-        out.extend_from_slice(b"\"gap\":");
-        json::append_gap(out, gap);
-        out.push(b',');
-    }
-    out.extend_from_slice(b"\"messages\":[");
-    let mut last = None;
-    for (count, record) in page.records.iter().enumerate() {
-        let Some(view) = RecordView::parse(record) else {
-            continue;
-        };
-        if count > 0 {
-            out.push(b',');
-        }
-        out.push(b'{');
-        json::append_message(out, page.epoch, &view);
-        out.push(b'}');
-        last = Some(view.offset());
-    }
-    // With nothing more to come, everything up to the head is known; going back, the last record is the place. A page of
-    // nothing but damage is settled up to there.
-    let offset = match (last, &page.gap) {
-        (Some(last), _) if page.more || page.reverse => last,
-        (None, Some(gap)) if page.more => gap.to,
-        _ => page.head,
-    };
-    let cursor = Position {
-        epoch: page.epoch,
-        offset,
-    };
-    json::append(
-        out,
-        format_args!("],\"more\":{},\"cursor\":\"{cursor}\"}}", page.more),
-    );
 }
 
 const _: () = assert!(MAX_TAGS_BYTES <= u16::MAX as usize);

@@ -4,20 +4,16 @@
 //! Invariants: what decodes is within the bounds of an entitlement; an empty identity is nobody's, an anonymous client's.
 
 use crate::entitlement::{
-    Action, Digest, Entitlement, EntitlementLimits, NEVER, Permissions, SUBJECT_BYTES_MAX, Terms,
+    Action, Digest, Entitlement, EntitlementLimits, ISSUER_BYTES_MAX, KEY_ID_BYTES_MAX, NEVER,
+    Permissions, SUBJECT_BYTES_MAX, Signer, Terms,
 };
 use std::sync::Arc;
 use wire::native::varint;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 3;
 /// Longest filter of a permission, in bytes; as that of a subscription.
 const FILTER_BYTES_MAX: usize = 255;
-const ACTIONS: [Action; 4] = [
-    Action::Subscribe,
-    Action::Publish,
-    Action::History,
-    Action::Presence,
-];
+const ACTIONS: [Action; 3] = [Action::Subscribe, Action::Publish, Action::History];
 
 /// The bytes of an entitlement.
 pub(crate) fn encode(entitlement: &Entitlement) -> Vec<u8> {
@@ -40,6 +36,14 @@ pub(crate) fn encode(entitlement: &Entitlement) -> Vec<u8> {
             write_bytes(filter.as_bytes(), &mut out);
         }
     }
+    let Signer {
+        issuer,
+        key_id,
+        key_thumbprint,
+    } = &entitlement.terms.signer;
+    write_bytes(issuer.as_bytes(), &mut out);
+    write_bytes(key_id.as_bytes(), &mut out);
+    out.extend_from_slice(&key_thumbprint.to_le_bytes());
     out
 }
 
@@ -72,7 +76,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Entitlement> {
         subscribe: reader.filters()?,
         publish: reader.filters()?,
         history: reader.filters()?,
-        presence: reader.filters()?,
+    };
+    let signer = Signer {
+        issuer: reader.text(ISSUER_BYTES_MAX)?.into(),
+        key_id: reader.text(KEY_ID_BYTES_MAX)?.into(),
+        key_thumbprint: u64::from_le_bytes(reader.take(8)?.try_into().ok()?),
     };
     reader.0.is_empty().then(|| Entitlement {
         digest,
@@ -83,6 +91,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Entitlement> {
         terms: Arc::new(Terms {
             permissions,
             limits,
+            signer,
         }),
     })
 }
@@ -158,13 +167,17 @@ mod tests {
                 permissions: Permissions {
                     subscribe: vec!["u/{sub}/#".into(), "news".into()],
                     publish: vec!["news".into()],
-                    history: Vec::new(),
-                    presence: vec!["#".into()],
+                    history: vec!["#".into()],
                 },
                 limits: EntitlementLimits {
                     connections_max: Some(0),
                     subscriptions_max: None,
                     publish_rate_max: Some(u32::MAX),
+                },
+                signer: Signer {
+                    issuer: "https://id.example.com".into(),
+                    key_id: "2026-01".into(),
+                    key_thumbprint: u64::MAX,
                 },
             }),
         }

@@ -9,14 +9,19 @@ mod envelope;
 mod event_stream;
 pub(crate) mod events;
 mod fault;
+mod greeting;
+mod history;
+mod host;
 mod http;
 pub(crate) mod identity;
+pub(crate) mod items;
 mod json;
 mod native;
 mod native_filters;
 mod once;
+mod parameters;
 mod poll;
-mod positions;
+pub(crate) mod positions;
 mod publish;
 pub(crate) mod renewal;
 mod route;
@@ -27,6 +32,7 @@ mod websocket;
 pub(crate) use credential::Credential;
 pub(crate) use http::refuse_client;
 pub(crate) use json::append_message;
+pub(crate) use parameters::DataForm;
 
 use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
 use crate::inspect::Answer;
@@ -42,34 +48,42 @@ pub(crate) enum State {
     /// Publications of an HTTP request wait for their acknowledgements.
     Publishing(Box<publish::Publishing>),
     /// An HTTP request waits for a page of history.
-    History(Box<http::HistoryWait>),
+    History(Box<history::HistoryWait>),
     /// A long poll.
     Poll(Box<poll::Poll>),
     /// An event stream of several topics.
     Events(Box<event_stream::Events>),
+    /// Items of a frame that wait for a later turn.
+    Items(items::Items),
     /// What was shown is being judged, or has been.
     Credential(Credential),
 }
 
 stdx::hand!(enum State {
-    Assembly(0: a, 1: b), Body(0: a), Publishing(0: a), History(0: a), Poll(0: a), Events(0: a), Credential(0: a),
+    Assembly(0: a, 1: b), Body(0: a), Publishing(0: a), History(0: a), Poll(0: a), Events(0: a), Items(0: a), Credential(0: a),
 });
 
 impl State {
-    /// Bytes of what is not complete yet.
-    pub fn kept_bytes(&self) -> usize {
+    /// Bytes of the buffer of what is not complete yet, or waits; none without.
+    pub fn kept_bytes(&self) -> Option<usize> {
         match self {
-            State::Assembly(_, message) => message.len(),
-            State::Body(body) => body.bytes_count(),
+            State::Assembly(_, message) => Some(message.capacity()),
+            State::Body(body) => Some(body.buffer_bytes()),
             State::Credential(credential) => credential.kept_bytes(),
-            _ => 0,
+            State::Items(items) => Some(items.kept_bytes()),
+            _ => None,
         }
+    }
+
+    /// Whether a message has come in part, or a body is still to come.
+    pub fn is_open_unit(&self) -> bool {
+        matches!(self, State::Assembly(..) | State::Body(_))
     }
 
     /// Memory behind it that does not change while it lasts.
     pub fn own_bytes(&self) -> usize {
         match self {
-            State::Assembly(..) | State::Credential(_) => 0,
+            State::Assembly(..) | State::Items(_) | State::Credential(_) => 0,
             State::Body(body) => size_of_val(&**body),
             State::Publishing(publishing) => size_of_val(&**publishing),
             State::History(wait) => size_of_val(&**wait),
@@ -115,7 +129,7 @@ impl Edge {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
             Protocol::Native => self.native_filter_gap(index, subscription, partition, gap),
-            Protocol::Events => self.events_filter_gap(index, subscription, partition, gap),
+            Protocol::Events => self.events_filter_gap(subscription, partition, gap),
             _ => {}
         }
     }
@@ -192,7 +206,7 @@ impl Edge {
                 self.native_filter_left_out(index, subscription, partition, left_out);
             }
             Protocol::Events => {
-                self.events_filter_left_out(index, subscription, partition, left_out);
+                self.events_filter_left_out(subscription, partition, left_out);
             }
             _ => {}
         }

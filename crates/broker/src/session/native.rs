@@ -7,7 +7,7 @@ use crate::entitlement::Action;
 use crate::journal::Deed;
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
-    Reply, Request, Start,
+    Reply, Request, Start, publication_cost,
 };
 use crate::position::Position;
 use crate::settings::LagPolicy;
@@ -54,21 +54,10 @@ impl Edge {
                 self.native_fail(index, ErrorCode::HelloRepeated, CloseCode::HelloRequired)
             }
             ClientFrame::Subscribe(subscribe) => {
-                for item in subscribe.items {
-                    // It may have more refusals than it drains.
-                    if self.slots[index].is(flag::DEAD) {
-                        break;
-                    }
-                    self.native_subscribe(index, item.subscription, item.request);
-                }
+                self.subscribe_items(index, subscribe.items.iter());
             }
             ClientFrame::Unsubscribe(unsubscribe) => {
-                for client in unsubscribe.subscriptions {
-                    if self.slots[index].is(flag::DEAD) {
-                        break;
-                    }
-                    self.native_unsubscribe(index, client);
-                }
+                self.unsubscribe_items(index, unsubscribe.subscriptions.iter());
             }
             ClientFrame::Publish(publish) => self.native_publish(index, &publish),
             ClientFrame::History(history) => self.native_ask_history(index, &history),
@@ -105,13 +94,17 @@ impl Edge {
             // Below a few seconds pings are load, not liveness; above, the stamp's arithmetic ends.
             (wanted_s, _) => wanted_s.clamp(PING_INTERVAL_MIN_S, u32::from(u16::MAX)),
         };
+        let frame_bytes_max = match self.is_anonymous(index) {
+            true => limits.frame_bytes_max.min(limits.anonymous_input_bytes_max),
+            false => limits.frame_bytes_max,
+        };
         let settings = self.settings.clone();
         let welcome = ServerFrame::Welcome(Welcome {
             connection,
             ping_interval_s,
             time_ms: self.now.unix_ms,
-            frame_bytes_max: u64::from(limits.frame_bytes_max),
-            message_bytes_max: u64::from(limits.message_bytes_max),
+            frame_bytes_max: u64::from(frame_bytes_max),
+            message_bytes_max: u64::from(self.payload_bytes_max(index)),
             subscriptions_per_session_max: self.subscriptions_max(index),
             node: Some(&settings.node_name)
                 .filter(|name| !name.is_empty())
@@ -162,6 +155,13 @@ impl Edge {
                 return self.send_native(index, &ServerFrame::Error(frame));
             }
         };
+        if let Err(too_fast) = self.take_subscription(index) {
+            let frame = ErrorFrame {
+                limit: Some(too_fast.limit),
+                ..ErrorFrame::new(reference, ErrorCode::RateLimited)
+            };
+            return self.send_native(index, &ServerFrame::Error(frame));
+        }
         if self.slots[index].subscriptions_count >= limit {
             self.statistics.turned_away.subscriptions_too_many += 1;
             let frame = ErrorFrame {
@@ -178,7 +178,8 @@ impl Edge {
             return self.native_refuse(index, reference, ErrorCode::MalformedFilter);
         };
         if let Err(code) = self.permit(index, Action::Subscribe, filter) {
-            return self.native_refuse(index, reference, code);
+            let act = (Action::Subscribe, request.filter);
+            return self.native_refuse_act(index, reference, act, code);
         }
         if !filter.is_plain() {
             return self.native_subscribe_filter(index, client, filter, &request);
@@ -206,7 +207,7 @@ impl Edge {
         }
     }
 
-    fn native_unsubscribe(&mut self, index: u32, client: u32) {
+    pub(super) fn native_unsubscribe(&mut self, index: u32, client: u32) {
         match self.find_client(index, client) {
             // It ended with GO_AWAY.
             None if self.slots[index].is(flag::AWAY) => {}
@@ -236,7 +237,8 @@ impl Edge {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
         };
         if let Err(code) = self.permit(index, Action::Publish, topic.into()) {
-            return self.native_refuse(index, reference, code);
+            let act = (Action::Publish, publish.topic);
+            return self.native_refuse_act(index, reference, act, code);
         }
         let (number, partition) = self.settings.locate(publish.topic);
         let rule = &self.settings.rules[usize::from(number)];
@@ -244,11 +246,10 @@ impl Edge {
             && let Err(code) = self.may_publish_under(index, publishing, publish.options.retain)
         {
             self.tell_decision(index, Deed::Act(Action::Publish), publish.topic, Some(code));
-            return self.native_refuse(index, reference, code);
+            let act = (Action::Publish, publish.topic);
+            return self.native_refuse_act(index, reference, act, code);
         }
-        let limit = rule
-            .message_bytes_max
-            .min(self.settings.limits.message_bytes_max);
+        let limit = rule.message_bytes_max.min(self.payload_bytes_max(index));
         if publish.payload.len() > limit as usize {
             let frame = ErrorFrame {
                 limit: Some(u64::from(limit)),
@@ -256,7 +257,12 @@ impl Edge {
             };
             return self.send_native(index, &ServerFrame::Error(frame));
         }
-        if !self.may_publish(partition) {
+        let mut block = Vec::new();
+        if !publish.attributes.is_empty() {
+            publish.attributes.encode_block(&mut block);
+        }
+        let cost = publication_cost(publish.payload.len() + block.len());
+        if !self.may_publish(partition, cost.into()) {
             return self.native_refuse(index, reference, ErrorCode::LogUnavailable);
         }
         if let Err(code) = self.refuse_from(Pressure::Publications) {
@@ -268,10 +274,6 @@ impl Edge {
                 ..ErrorFrame::new(reference, ErrorCode::RateLimited)
             };
             return self.send_native(index, &ServerFrame::Error(frame));
-        }
-        let mut block = Vec::new();
-        if !publish.attributes.is_empty() {
-            publish.attributes.encode_block(&mut block);
         }
         let (producer, idempotency_key) = match publish.options.once {
             None => (None, Slice::empty()),
@@ -317,7 +319,8 @@ impl Edge {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
         };
         if let Err(code) = self.permit(index, Action::History, topic.into()) {
-            return self.native_refuse(index, reference, code);
+            let act = (Action::History, history.topic);
+            return self.native_refuse_act(index, reference, act, code);
         }
         if let Err(code) = self.refuse_from(Pressure::Recoveries) {
             return self.native_refuse(index, reference, code);
@@ -634,7 +637,7 @@ impl Edge {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
-        self.send_mark(subscription, from, to, &bytes[start..]);
+        self.send_mark(subscription, from, to, &[&bytes[start..]]);
         self.scratch = bytes;
     }
 

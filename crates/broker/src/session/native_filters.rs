@@ -48,6 +48,7 @@ impl Edge {
                 position,
             })
             .collect();
+        self.charge_filter();
         let policy = request.policy.map(policy_of);
         let subscription =
             self.subscribe_filter(index, filter, client, &since, request.fail_on_gap, policy);
@@ -167,7 +168,7 @@ impl Edge {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
-        self.send_filter_mark(subscription, partition, after, &bytes[start..]);
+        self.send_filter_mark(subscription, partition, after, &[&bytes[start..]]);
         self.scratch = bytes;
     }
 }

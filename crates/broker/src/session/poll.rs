@@ -1,7 +1,9 @@
 //! Long polls: a subscription that ends with its first messages, or with the time.
 
 use super::State;
-use super::http::{Answer, append_page};
+use super::history::append_page;
+use super::http::Answer;
+use super::parameters::DataForm;
 use crate::edge::{Edge, Grant, Refusal, Wish, flag};
 use crate::mail::{Gap, HistoryPage, Start, SubscriptionKey};
 use crate::position::Position;
@@ -21,6 +23,7 @@ pub(crate) struct Poll {
     is_over: bool,
     topic: String,
     limit: u32,
+    data: DataForm,
     answer: Answer,
     subscription: Option<SubscriptionKey>,
     position: Option<Position>,
@@ -30,15 +33,16 @@ pub(crate) struct Poll {
     more: bool,
 }
 
-stdx::hand!(struct Poll { deadline_ms, is_over, topic, limit, answer, subscription, position, gap, records, more });
+stdx::hand!(struct Poll { deadline_ms, is_over, topic, limit, data, answer, subscription, position, gap, records, more });
 
 impl Poll {
-    pub fn new(topic: String, limit: u32, answer: Answer) -> Poll {
+    pub fn new(topic: String, limit: u32, data: DataForm, answer: Answer) -> Poll {
         Poll {
             deadline_ms: 0,
             is_over: false,
             topic,
             limit: limit.max(1),
+            data,
             answer,
             subscription: None,
             position: None,
@@ -213,7 +217,7 @@ impl Edge {
             reverse: false,
         };
         let mut body = Vec::new();
-        append_page(&mut body, &poll.topic, &page);
+        append_page(&mut body, &poll.topic, &page, poll.data);
         self.answer_json(index, &poll.answer, 200, &body);
     }
 

@@ -2,10 +2,13 @@
 //! streams an `id:` without an event, which holds all of them.
 
 use super::State;
-use super::events::id_event;
+use super::events::NO_EVENT;
 use crate::edge::Edge;
 use crate::mail::PartitionId;
 use wire::native::{CaughtUp, ServerFrame};
+
+/// Bytes of one frame that tells a position: header, type, flags, and three numbers.
+pub(crate) const POSITION_BYTES_MAX: usize = 32;
 
 impl Edge {
     /// Frames that say that a filter is settled up to these positions, one after the other.
@@ -44,6 +47,6 @@ impl Edge {
             is_news |= events.cursor.advance_partition(partition, through);
         }
         let cursor = self.stream_cursor(index).filter(|_| is_news)?;
-        Some(id_event(Some(&cursor)))
+        Some([b"id: ", cursor.as_bytes(), b"\n", NO_EVENT].concat())
     }
 }

@@ -6,13 +6,17 @@ use super::fault::Fault;
 use super::http::Answer;
 use super::json;
 use super::once::Once;
-use super::route;
+use super::parameters;
 use crate::edge::{Edge, flag};
 use crate::entitlement::Action;
 use crate::journal::Deed;
-use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter};
+use crate::mail::{
+    Appended, PartitionId, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter,
+    publication_cost,
+};
 use crate::position::Position;
 use crate::topic::TopicName;
+use std::collections::BTreeMap;
 use wire::http::Target;
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
@@ -24,6 +28,8 @@ pub(super) enum Intent {
     One {
         topic: String,
         attributes: Vec<u8>,
+        /// They call the body text because the client has not said what it is.
+        is_guessed: bool,
         retain: bool,
         once: Once,
     },
@@ -31,7 +37,7 @@ pub(super) enum Intent {
     Envelope(Once),
 }
 
-stdx::hand!(enum Intent { One { topic, attributes, retain, once }, Envelope(0: a) });
+stdx::hand!(enum Intent { One { topic, attributes, is_guessed, retain, once }, Envelope(0: a) });
 
 /// Publications of one request that wait for their acknowledgements.
 pub(crate) struct Publishing {
@@ -55,7 +61,7 @@ pub(super) const PUBLICATIONS_MAX: usize = 1_000;
 impl Intent {
     /// What `POST /topics/...` asks for.
     pub fn one(topic: String, request: &Request<'_>, target: &Target<'_>) -> Result<Intent, Fault> {
-        let retain = route::switch(target, "retain")?;
+        let retain = parameters::switch(target, "retain")?;
         // CloudEvents in binary mode: `ce-` headers pass through as tags.
         let mut tags = Vec::new();
         for (name, value) in request.fields.iter() {
@@ -65,10 +71,14 @@ impl Intent {
             }
         }
         let tags: Vec<Tag<'_>> = tags.iter().map(|(key, value)| Tag { key, value }).collect();
-        let attributes = encode_attributes(request.header_text("content-type"), &tags)?;
+        let content_type = request.header_text("content-type");
+        let is_guessed = content_type.is_some_and(is_form);
+        let content_type = if is_guessed { Some(TEXT) } else { content_type };
+        let attributes = encode_attributes(content_type, &tags)?;
         Ok(Intent::One {
             topic,
             attributes,
+            is_guessed,
             retain,
             once: Once::of(request)?,
         })
@@ -78,6 +88,22 @@ impl Intent {
     pub fn envelope(request: &Request<'_>) -> Result<Intent, Fault> {
         Ok(Intent::Envelope(Once::of(request)?))
     }
+}
+
+/// curl calls every body a form that it is not told the type of. That says nothing: text is told as text, and other bytes have no
+/// type. A form that is meant has a parameter, `; charset=utf-8`.
+fn is_form(content_type: &str) -> bool {
+    let form = "application/x-www-form-urlencoded";
+    content_type.trim_ascii().eq_ignore_ascii_case(form)
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+fn without_type(attributes: &[u8]) -> Result<Vec<u8>, Fault> {
+    let tags = Attributes::decode_block(attributes)
+        .unwrap_or_default()
+        .tags;
+    encode_attributes(None, &tags.iter().collect::<Vec<_>>())
 }
 
 impl Edge {
@@ -93,13 +119,17 @@ impl Edge {
             Intent::One {
                 topic,
                 attributes,
+                is_guessed,
                 retain,
                 once,
             } => (
                 vec![Message {
                     topics: vec![topic],
+                    attributes: match is_guessed && std::str::from_utf8(&body).is_err() {
+                        true => without_type(&attributes)?,
+                        false => attributes,
+                    },
                     payload: body,
-                    attributes,
                     retain,
                     once,
                 }],
@@ -107,37 +137,8 @@ impl Edge {
             ),
             Intent::Envelope(all) => parse_envelope(&body, &all)?,
         };
+        self.check_messages(index, &messages)?;
         let count: usize = messages.iter().map(|message| message.topics.len()).sum();
-        if count > PUBLICATIONS_MAX {
-            let detail = format!("at most {PUBLICATIONS_MAX} publications in one request");
-            return Err(Fault::new(ErrorCode::TooManyTopics, detail));
-        }
-        for message in &messages {
-            for topic in &message.topics {
-                TopicName::parse(topic)
-                    .map_err(|error| Fault::topic(ErrorCode::MalformedTopic, error))?;
-                self.permit_request(index, Action::Publish, topic)?;
-                let (rule, partition) = self.settings.locate(topic);
-                if !self.may_publish(partition) {
-                    return Err(ErrorCode::LogUnavailable.into());
-                }
-                let rule = &self.settings.rules[usize::from(rule)];
-                if let Some(publishing) = &rule.publishing {
-                    let permitted = self.may_publish_under(index, publishing, message.retain);
-                    if let Err(code) = permitted {
-                        self.tell_decision(index, Deed::Act(Action::Publish), topic, Some(code));
-                        return Err(code.into());
-                    }
-                }
-                let limit = rule
-                    .message_bytes_max
-                    .min(self.settings.limits.message_bytes_max);
-                if message.payload.len() > limit as usize {
-                    let detail = format!("a message of {topic} has at most {limit} bytes");
-                    return Err(Fault::new(ErrorCode::MessageTooLarge, detail));
-                }
-            }
-        }
         let bytes: usize = messages.iter().map(Message::all_bytes).sum();
         self.take_request_rate(index, count as u64, bytes as u64)?;
         let key = self.slots.key(index);
@@ -197,6 +198,62 @@ impl Edge {
             })),
         );
         Ok(())
+    }
+
+    /// Whether a request may publish all that it wants to. Nothing has been done yet.
+    fn check_messages(&mut self, index: u32, messages: &[Message]) -> Result<(), Fault> {
+        let all_bytes: u64 = messages.iter().map(Message::appended_bytes).sum();
+        let all_bytes_max = self.settings.limits.request_bytes_max;
+        if all_bytes > u64::from(all_bytes_max) {
+            let detail = format!(
+                "the request would append {all_bytes} bytes; one request appends at most {all_bytes_max}"
+            );
+            return Err(Fault::new(ErrorCode::RequestTooLarge, detail));
+        }
+        // What the request itself brings to each log of each home.
+        let mut costs = BTreeMap::new();
+        for message in messages {
+            let cost = publication_cost(message.payload.len() + message.attributes.len());
+            for topic in &message.topics {
+                let partition = self.check_topic_of(index, topic, message)?;
+                let home = self.settings.home_of(partition);
+                let log = self.settings.log_number(partition);
+                let sum: &mut u64 = costs.entry((home, log)).or_default();
+                *sum += u64::from(cost);
+                if !self.may_publish(partition, *sum) {
+                    return Err(ErrorCode::LogUnavailable.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a message may be published to one of its topics, as far as permissions and rules go; the partition.
+    fn check_topic_of(
+        &mut self,
+        index: u32,
+        topic: &str,
+        message: &Message,
+    ) -> Result<PartitionId, Fault> {
+        TopicName::parse(topic).map_err(|error| Fault::topic(ErrorCode::MalformedTopic, error))?;
+        self.permit_request(index, Action::Publish, topic)?;
+        let (rule, partition) = self.settings.locate(topic);
+        let rule = &self.settings.rules[usize::from(rule)];
+        if let Some(publishing) = &rule.publishing {
+            let permitted = self.may_publish_under(index, publishing, message.retain);
+            if let Err(code) = permitted {
+                self.tell_decision(index, Deed::Act(Action::Publish), topic, Some(code));
+                return Err(Fault::of_act((Action::Publish, topic), code));
+            }
+        }
+        let limit = rule
+            .message_bytes_max
+            .min(self.settings.limits.message_bytes_max);
+        if message.payload.len() > limit as usize {
+            let detail = format!("a message of {topic} has at most {limit} bytes");
+            return Err(Fault::new(ErrorCode::MessageTooLarge, detail));
+        }
+        Ok(partition)
     }
 
     fn take_request_rate(&mut self, index: u32, messages: u64, bytes: u64) -> Result<(), Fault> {

@@ -126,7 +126,7 @@ impl Edge {
         let entitlements = &self.judging.entitlements;
         // Whoever an API key names is not the user of that name.
         if entitlements.kind(before) != entitlements.kind(at)
-            || !entitlements.have_equal_subjects(before, at)
+            || !entitlements.are_of_one_user(before, at)
         {
             self.judging.entitlements.release(at);
             self.refuse_renewal(index, request, ErrorCode::Forbidden);

@@ -1,20 +1,22 @@
-//! Where a request goes: its path and query as a [`Route`], and the parameters that several routes share.
+//! Where a request goes: its path and query as a [`Route`]. Its other parameters stand in `parameters`.
 
-use crate::position::Position;
-use std::borrow::Cow;
-use wire::http::Target;
 use wire::http::target::TargetError;
+use wire::http::{Request, Target};
 use wire::native::ErrorCode;
 
 /// What a request is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Route {
+    /// `/`: a text for people.
+    Greeting,
     /// `/crore`: the native protocol over WebSocket.
     Native,
     /// `/echo` and `/ws/echo`.
     Echo,
     /// `/topics/` and a name, or `/topics?topic=`.
     Topic(String),
+    /// `/retained/` and a name, or `/retained?topic=`: the topic's retained message.
+    Retained(String),
     /// `/publish`.
     Publish,
     /// `/events`.
@@ -25,7 +27,9 @@ impl Route {
     /// The methods that it has, for `Allow`.
     pub fn methods(&self) -> &'static str {
         match self {
-            Route::Native | Route::Echo | Route::Events => "GET, OPTIONS",
+            Route::Greeting | Route::Native | Route::Echo | Route::Events | Route::Retained(_) => {
+                "GET, OPTIONS"
+            }
             Route::Topic(_) => "GET, POST, OPTIONS",
             Route::Publish => "POST, OPTIONS",
         }
@@ -38,86 +42,51 @@ impl Route {
     pub fn of(target: &Target<'_>) -> Result<Route, ErrorCode> {
         let path = target.path_decoded().map_err(bad_target)?;
         match &*path {
+            "/" => Ok(Route::Greeting),
             "/crore" => Ok(Route::Native),
             "/echo" | "/ws/echo" => Ok(Route::Echo),
             "/publish" => Ok(Route::Publish),
             "/events" => Ok(Route::Events),
-            "/topics" | "/topics/" => match target.query_value("topic").map_err(bad_target)? {
-                Some(topic) => Ok(Route::Topic(topic.into_owned())),
-                None => Err(ErrorCode::TopicRequired),
-            },
-            path => match path.strip_prefix("/topics/") {
-                Some(topic) => Ok(Route::Topic(topic.to_owned())),
-                None => Err(ErrorCode::NotFound),
+            "/topics" | "/topics/" => topic_of(target).map(Route::Topic),
+            "/retained" | "/retained/" => topic_of(target).map(Route::Retained),
+            path => match path
+                .split_once('/')
+                .and_then(|(_, path)| path.split_once('/'))
+            {
+                Some(("topics", topic)) => Ok(Route::Topic(topic.to_owned())),
+                Some(("retained", topic)) => Ok(Route::Retained(topic.to_owned())),
+                _ => Err(ErrorCode::NotFound),
             },
         }
     }
 }
 
-/// A query parameter by one of its names.
-pub(super) fn parameter<'a>(
-    target: &Target<'a>,
-    names: &[&str],
-) -> Result<Option<Cow<'a, str>>, ErrorCode> {
-    for name in names {
-        if let Some(value) = target.query_value(name).map_err(bad_target)? {
-            return Ok(Some(value));
-        }
-    }
-    Ok(None)
+/// Whether the client asks for this media type by name.
+pub(super) fn accepts(request: &Request<'_>, media_type: &str) -> bool {
+    request.fields.list("accept").any(|element| {
+        let name = element
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default();
+        name.trim_ascii()
+            .eq_ignore_ascii_case(media_type.as_bytes())
+    })
 }
 
-/// A whole number of a query parameter.
-pub(super) fn number(target: &Target<'_>, name: &str) -> Result<Option<u32>, ErrorCode> {
-    match parameter(target, &[name])? {
-        None => Ok(None),
-        Some(value) => value
-            .parse()
-            .map(Some)
-            .map_err(|_| ErrorCode::MalformedParameter),
-    }
+/// Of a path without a topic: the query names it, for clients and proxies that change paths.
+fn topic_of(target: &Target<'_>) -> Result<String, ErrorCode> {
+    let topic = target.query_value("topic").map_err(bad_target)?;
+    let topic = topic.ok_or(ErrorCode::TopicRequired)?;
+    Ok(topic.into_owned())
 }
 
-/// Yes or no of a query parameter; present without a value is yes.
-pub(super) fn switch(target: &Target<'_>, name: &str) -> Result<bool, ErrorCode> {
-    match parameter(target, &[name])?.as_deref() {
-        None | Some("false" | "0" | "no") => Ok(false),
-        Some("" | "true" | "1" | "yes") => Ok(true),
-        Some(_) => Err(ErrorCode::MalformedParameter),
-    }
-}
-
-/// A position of a query parameter.
-pub(super) fn position(target: &Target<'_>, name: &str) -> Result<Option<Position>, ErrorCode> {
-    match parameter(target, &[name])? {
-        None => Ok(None),
-        Some(value) => value
-            .parse()
-            .map(Some)
-            .map_err(|_| ErrorCode::MalformedPosition),
-    }
-}
-
-/// A duration of a query parameter in milliseconds: `25s`, `500ms`, `1m`, or plain seconds.
-pub(super) fn duration_ms(target: &Target<'_>, name: &str) -> Result<Option<u64>, ErrorCode> {
-    let Some(value) = parameter(target, &[name])? else {
-        return Ok(None);
-    };
-    let split = value
-        .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(value.len());
-    let (digits, unit) = value.split_at(split);
-    let unit_ms = match unit {
-        "ms" => 1,
-        "" | "s" => 1_000,
-        "m" => 60_000,
-        _ => return Err(ErrorCode::MalformedParameter),
-    };
-    let count: u64 = digits.parse().map_err(|_| ErrorCode::MalformedParameter)?;
-    count
-        .checked_mul(unit_ms)
-        .map(Some)
-        .ok_or(ErrorCode::MalformedParameter)
+/// Whether the topic stands in the query.
+pub(super) fn names_topic(target: &Target<'_>) -> Result<bool, ErrorCode> {
+    let path = target.path_decoded().map_err(bad_target)?;
+    Ok(matches!(
+        &*path,
+        "/topics" | "/topics/" | "/retained" | "/retained/"
+    ))
 }
 
 pub(super) fn bad_target(_: TargetError) -> ErrorCode {
@@ -141,27 +110,14 @@ mod tests {
         check("/topics/a%2Fb%20c", Ok(Route::Topic("a/b c".into())));
         check("/topics?topic=a%2F%2B", Ok(Route::Topic("a/+".into())));
         check("/topics/", Err(ErrorCode::TopicRequired));
+        check("/retained/a/b", Ok(Route::Retained("a/b".into())));
+        check("/retained//a", Ok(Route::Retained("/a".into())));
+        check("/retained?topic=a", Ok(Route::Retained("a".into())));
+        check("/retained/", Err(ErrorCode::TopicRequired));
+        check("/x/topics/a", Err(ErrorCode::NotFound));
         check("/topics/%zz", Err(ErrorCode::MalformedRequest));
-        check("/", Err(ErrorCode::NotFound));
+        check("/", Ok(Route::Greeting));
+        check("/index.html", Err(ErrorCode::NotFound));
         check("/Topics/a", Err(ErrorCode::NotFound));
-    }
-
-    #[test]
-    fn durations() {
-        let check = |text: &str, expected| {
-            let target = format!("/x?wait={text}");
-            assert_eq!(
-                duration_ms(&Target::parse(&target).unwrap(), "wait"),
-                expected,
-                "{text}"
-            );
-        };
-        check("25s", Ok(Some(25_000)));
-        check("500ms", Ok(Some(500)));
-        check("2", Ok(Some(2_000)));
-        check("1m", Ok(Some(60_000)));
-        for bad in ["", "s", "-1s", "1h", "1.5s", "99999999999999999999s"] {
-            check(bad, Err(ErrorCode::MalformedParameter));
-        }
     }
 }

@@ -1,13 +1,13 @@
-//! What rules say about who may publish (step 3 of the path). Only where a rule says something about it is anything looked
-//! at here.
+//! What rules say about who may publish (step 3 of the path), and how a refusal of the native protocol says it. Only where a
+//! rule says something about it is anything looked at here.
 //!
-//! Pure. A rule takes away from what an entitlement permits, and never adds to it.
+//! A rule takes away from what an entitlement permits, and never adds to it.
 
 use crate::edge::Edge;
-use crate::entitlement::CredentialKind;
+use crate::entitlement::{Action, CredentialKind};
 use crate::settings::{PublishSettings, Publishers};
 use std::net::IpAddr;
-use wire::native::ErrorCode;
+use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
 
 /// What is known of a publisher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,25 @@ impl Edge {
         retains: bool,
     ) -> Result<(), ErrorCode> {
         rule.check(self.publisher(index), retains)
+    }
+
+    /// Refuses a request of the native protocol; the answer names what the client may not do, if that is why.
+    #[cold]
+    pub(super) fn native_refuse_act(
+        &mut self,
+        index: u32,
+        reference: Reference,
+        (action, wanted): (Action, &str),
+        code: ErrorCode,
+    ) {
+        if code != ErrorCode::Forbidden {
+            return self.native_refuse(index, reference, code);
+        }
+        let frame = ErrorFrame {
+            message: &action.refusal(wanted),
+            ..ErrorFrame::new(reference, code)
+        };
+        self.send_native(index, &ServerFrame::Error(frame));
     }
 
     /// What is known of who has a connection. Without entitlement nobody has shown anything.

@@ -391,13 +391,16 @@ impl Edge {
         match (ticket.entitlement(), session) {
             // Whoever an API key names is not the user of that name.
             (Some(of_ticket), Some(session)) => {
-                of_ticket.kind() == session.kind() && of_ticket.subject == session.subject
+                of_ticket.kind() == session.kind()
+                    && of_ticket.subject == session.subject
+                    && of_ticket.terms.signer.issuer == session.terms.signer.issuer
             }
             _ => false,
         }
     }
 
-    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of two cursors.
+    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of two cursors; the older one
+    /// where only that says something to this node.
     pub(super) fn resume_ticket(
         &mut self,
         index: u32,
@@ -412,25 +415,32 @@ impl Edge {
             };
             newer.insert((cursor.subscription, cursor.partition), position);
         }
-        let newest = |client: u32, partition: Option<u32>, of_ticket: Position| {
-            let position = match newer.get(&(client, partition)) {
-                Some(own) if is_newer(*own, of_ticket) => *own,
-                _ => of_ticket,
-            };
+        let settings = self.settings.clone();
+        let newest = |at: (u32, Option<u32>), partition: PartitionId, of_ticket: Position| {
+            let is_known =
+                |position: Position| position.is_known(settings.log_of(partition), partition);
+            let own = newer.get(&at).copied();
+            let position = own
+                .filter(|own| {
+                    // The end of a log may be lost that a ticket knows, and its client has nothing of.
+                    is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
+                })
+                .unwrap_or(of_ticket);
             native::Position {
                 epoch: position.epoch,
                 offset: position.offset,
             }
         };
         for subscription in &ticket.subscriptions {
-            if self.slots[index].is(flag::DEAD) {
+            if self.slots[index].is(flag::CLOSING) {
                 return;
             }
             let client = subscription.client;
             let mut each: Vec<PartitionPosition> = Vec::new();
             let start = match &subscription.cursor {
                 TicketCursor::Plain(position) => {
-                    native::Start::Since(newest(client, None, *position))
+                    let (_, partition) = settings.locate(&subscription.filter);
+                    native::Start::Since(newest((client, None), partition, *position))
                 }
                 TicketCursor::Filter(behind) => {
                     let mut positions: BTreeMap<PartitionId, Position> =
@@ -439,7 +449,7 @@ impl Edge {
                     each.extend(positions.into_iter().map(|(partition, position)| {
                         PartitionPosition {
                             partition,
-                            position: newest(client, Some(partition), position),
+                            position: newest((client, Some(partition)), partition, position),
                         }
                     }));
                     native::Start::SinceEach(List::from(each.as_slice()))

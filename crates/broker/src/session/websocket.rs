@@ -21,7 +21,7 @@ impl Edge {
         let limits = &self.settings.limits;
         let message_bytes_max = match protocol {
             Protocol::Echo => limits.echo_bytes_max,
-            _ => limits.frame_bytes_max,
+            _ => self.input_bytes_max(index, limits.frame_bytes_max),
         };
         let new = Assembler::with_deflate(self.window_bits(index) != 0);
         let (mut assembler, mut buffer) = match self.slots[index].state {

@@ -286,6 +286,10 @@ impl World {
                 self.disk.damage(0, offset.parse().unwrap());
                 None
             }
+            ["lose", offset] => {
+                self.disk.lose(0, offset.parse().unwrap());
+                None
+            }
             ["available", is] => self.hear(Some(DiskLetter::Available(is == "yes"))),
             ["restart"] => {
                 self.restart();
@@ -325,7 +329,7 @@ impl World {
         None
     }
 
-    /// A new home, which knows what the disk holds: its newest two records go into memory.
+    /// A new home, which knows what the disk holds: its newest two records go into memory, if no damage is behind them.
     fn restart(&mut self) {
         self.home = Home::new(self.settings.clone(), 0, (1, 2));
         self.disk.forget_requests();
@@ -336,6 +340,8 @@ impl World {
             .map(|(offset, (name, record))| (offset, name.clone(), record.clone()))
             .collect();
         self.home.restore_floor(0, self.disk.floor(0));
+        let damaged_through = self.disk.damaged_through(0);
+        self.home.restore_damage(0, damaged_through);
         for (offset, name, record) in &records {
             let name = name.as_bytes();
             self.home.restore_topic(0, name, *offset).unwrap();
@@ -347,13 +353,16 @@ impl World {
                 self.home.restore_retained(0, name, record).unwrap();
             }
         }
-        for (_, name, record) in &records[records.len().saturating_sub(2)..] {
+        let is_behind = |(offset, ..): &&(u64, _, _)| *offset > damaged_through;
+        let newest = &records[records.len().saturating_sub(2)..];
+        for (_, name, record) in newest.iter().filter(is_behind) {
             let (memory, out) = (&mut self.memory, &mut self.out);
             self.home
                 .restore_record(0, name.as_bytes(), record, memory, out)
                 .unwrap();
         }
         let head = records.last().map_or(0, |(offset, ..)| *offset);
+        let head = head.max(damaged_through);
         self.home.restore_head(0, head);
     }
 
@@ -436,6 +445,7 @@ fn filter_request(words: &[&str]) -> Request {
     };
     match words {
         ["filter", _, key, filter, each @ ..] => Request::AddFilter {
+            user: 0,
             filter: slice(filter),
             subscription: subscription(key),
             since: each

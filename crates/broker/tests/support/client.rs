@@ -151,8 +151,8 @@ impl Client {
         for (name, value) in response.fields.iter() {
             let value = String::from_utf8_lossy(value);
             match &*name.to_ascii_lowercase() {
-                "content-type"
-                | "content-length"
+                "content-type" if USUAL_TYPES.contains(&&*value) => {}
+                "content-length"
                 | "cache-control"
                 | "x-content-type-options"
                 | "x-accel-buffering"
@@ -189,11 +189,11 @@ impl Client {
             return 0;
         };
         if !body.is_empty() {
-            let body = String::from_utf8(body).unwrap();
             text += " ";
-            text += &match response.header("content-type") {
-                Some(b"application/problem+json") => problem(&body),
-                _ => shortened(&body),
+            text += &match (response.header("content-type"), str::from_utf8(&body)) {
+                (Some(b"application/problem+json"), Ok(body)) => problem(body),
+                (_, Ok(body)) => shortened(body),
+                (_, Err(_)) => format!("{body:02x?}"),
             };
         }
         self.say(text);
@@ -531,6 +531,13 @@ impl Client {
         }
     }
 }
+
+/// Of answers; others are told.
+const USUAL_TYPES: [&str; 3] = [
+    "application/json",
+    "application/problem+json",
+    "text/event-stream",
+];
 
 /// The body behind a head and the bytes it takes; none if it is not complete.
 fn body_of(response: &Response<'_>, input: &[u8]) -> Option<(Vec<u8>, usize)> {

@@ -29,6 +29,11 @@ pub fn text(entry: &Entry) -> String {
             let result = refusal.map_or("granted", |code| code.name());
             format!("decided {} {} {topic} {result}", name(client), deed.word())
         }
+        Event::OriginRefused {
+            client,
+            origin,
+            count,
+        } => format!("origin refused {} {origin} {count}", name(client)),
         Event::LeftOut { access, audit } => format!("left out {access} {audit}"),
     }
 }

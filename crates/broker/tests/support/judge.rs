@@ -1,13 +1,13 @@
 //! A judge for scripts: a token is what it permits, in words.
 //!
 //! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to what is hers, publish to `news`, for a minute from the
-//! script's start. `h:` is for history, `e:` for presence, `i:` the time of issue in seconds after the start, `j:` a number by which it is
-//! revoked, `n:` subscriptions at most, `c:` connections at most, `r:` publications a second. `all` may do everything. One that begins with `bad` does not
+//! script's start. `h:` is for history, `i:` the time of issue in seconds after the start, `j:` a number by which it is
+//! revoked, `n:` subscriptions at most, `c:` connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. One that begins with `bad` does not
 //! hold.
 
 use broker::entitlement::{
     CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,
-    Terms,
+    Signer, Terms,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Judge for FakeJudge {
         };
         Judged {
             verdict,
-            was_computed: true,
+            signatures_count: 1,
         }
     }
 
@@ -49,6 +49,7 @@ fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<E
     let subject = words.next().filter(|subject| !subject.starts_with("bad"))?;
     let mut permissions = Permissions::default();
     let mut limits = EntitlementLimits::default();
+    let mut signer = Signer::default();
     let (mut token_id, mut expires_s) = (0, NEVER);
     let mut issued_s = match kind {
         CredentialKind::Token => START_S,
@@ -65,9 +66,9 @@ fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<E
             Some(("s", filter)) => permissions.subscribe.push(filter.into()),
             Some(("p", filter)) => permissions.publish.push(filter.into()),
             Some(("h", filter)) => permissions.history.push(filter.into()),
-            Some(("e", filter)) => permissions.presence.push(filter.into()),
             Some(("x", after_s)) => expires_s = after(after_s),
             Some(("i", after_s)) => issued_s = after(after_s),
+            Some(("o", issuer)) => signer.issuer = issuer.into(),
             Some(("j", number)) => token_id = number.parse().unwrap(),
             Some(("n", count)) => limits.subscriptions_max = Some(count.parse().unwrap()),
             Some(("c", count)) => limits.connections_max = Some(count.parse().unwrap()),
@@ -84,6 +85,7 @@ fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<E
         terms: Arc::new(Terms {
             permissions,
             limits,
+            signer,
         }),
     })
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws`, `a: connect echo`, `a: connect` | the same without HELLO; to `/echo`; plain HTTP |
+//! | `a: connect tls` | plain HTTP in TLS that the node has ended |
 //! | `a: connect ws key x`, `connect ws token x`, `connect echo token x` | with a credential in the request; tokens are words (`judge.rs`) |
 //! | `a: hello token x [kept]` | HELLO with a token, and with the ticket |
 //! | `a: renew 5 x` | goes on with another token |
@@ -25,13 +26,14 @@
 //! | `a: frame 04 00`, `a: text hi`, `a: binary hi`, `a: control ping hi`, `a: close 1000 bye` | one WebSocket frame |
 //! | `a: fragments text he\|ll\|o` | a fragmented message |
 //! | `c: GET /x \| Name: value > body` | an HTTP request, `>> a\|b` with a body in chunks |
-//! | `c: raw GET / HTTP/1.1\r\n` | bytes |
+//! | `c: raw GET / HTTP/1.1\r\n`, `c: bytes 82fe 61*3000` | bytes, as text and in hexadecimal |
 //! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, so many, or all bytes |
 //! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
 //! | `time +60s` | time passes, second by second |
 //! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
 //! | `reads fail`, `reads go` | homes answer pages as if their disk could not be read |
 //! | `disks go` | what was sent to disks gets there; until then they hang |
+//! | `counters 4294967290` | counters of edges that begin anew after 32 bits go on from there |
 //! | `pressure 2` | how short of memory the process is, 0 to 3 |
 //! | `shell refuses 192.0.2.7` | clients behind proxies that are not let in |
 //! | `restart [2 1]` | another node in place of this one, with these keys for tickets |

@@ -11,7 +11,7 @@ use stdx::chunk::Slice;
 const LEN_MAX: u32 = 2;
 
 /// A list from this place on.
-pub fn list_of(words: &[&str], from: u32) -> Question {
+pub fn list_of(words: &[&str], from: u32, now_ms: u64) -> Question {
     let len_max = LEN_MAX;
     match words {
         ["connections", wanted @ ..] => {
@@ -44,6 +44,7 @@ pub fn list_of(words: &[&str], from: u32) -> Question {
                 from,
                 wanted,
                 len_max,
+                now_ms,
             }
         }
         _ => panic!("operators ask no such thing: {words:?}"),
@@ -51,11 +52,12 @@ pub fn list_of(words: &[&str], from: u32) -> Question {
 }
 
 /// Any other question.
-pub fn question_of(words: &[&str]) -> Question {
+pub fn question_of(words: &[&str], now_ms: u64) -> Question {
     match words {
         ["topic", name] => Question::Topic {
             partition: 0,
             name: (*name).into(),
+            now_ms,
         },
         ["history", topic] => Question::History {
             topic: (*topic).into(),
@@ -173,11 +175,15 @@ fn topic(found: &Topic) -> String {
     let retained = found
         .retained_bytes
         .map(|bytes| format!(" retained {bytes}"));
+    let recent = found
+        .recent
+        .map(|recent| format!(" recent {} in {} ms", recent.messages, recent.span_ms));
     format!(
-        "{}{}{} edges {:?}",
+        "{}{}{}{} edges {:?}",
         found.name,
         head.unwrap_or_default(),
         retained.unwrap_or_default(),
+        recent.unwrap_or_default(),
         found.edges
     )
 }

@@ -5,15 +5,15 @@ use wire::Step;
 use wire::http::body::append_chunk;
 use wire::http::request::RequestWriter;
 use wire::native::{
-    Attributes, ClientFrame, Credit, Hello, History, List, Once, PartitionPosition, Policy,
-    Position, Producer, Publish, PublishOptions, Renew, ResumeCursor, SUBPROTOCOL, Start,
-    Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
+    Attributes, ClientFrame, Credit, EARLY_FRAME_PREFIX, Hello, History, List, Once,
+    PartitionPosition, Policy, Position, Producer, Publish, PublishOptions, Renew, ResumeCursor,
+    SUBPROTOCOL, Start, Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
 };
 use wire::websocket::close::{CloseCode, ClosePayload};
 use wire::websocket::deflate::Deflater;
 use wire::websocket::extension::FIELD;
 use wire::websocket::frame::{Frame, Opcode, Role, encode, encode_header};
-use wire::websocket::handshake::ClientHandshake;
+use wire::websocket::handshake::{ClientHandshake, early_message};
 use wire::websocket::mask::mask;
 
 const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
@@ -46,16 +46,30 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
         [_, "key", key, ..] => headers.push(("X-API-Key", key)),
         _ => {}
     }
-    let (target, subprotocols): (_, &[&str]) = match what {
-        Some("native" | "ws") => ("/crore", &[SUBPROTOCOL]),
-        Some("echo") => ("/echo", &[]),
+    // `early COMMAND | COMMAND` sends the frames of these commands with the handshake.
+    let mut offered = vec![SUBPROTOCOL.to_owned()];
+    if what == Some("early") {
+        let commands = words[1..].join(" ");
+        offered.extend(
+            commands
+                .split(" | ")
+                .map(|command| early_frame(command, client)),
+        );
+    }
+    let mut subprotocols: Vec<&str> = offered.iter().map(String::as_str).collect();
+    let target = match what {
+        Some("native" | "ws" | "early") => "/crore",
+        Some("echo") => {
+            subprotocols.clear();
+            "/echo"
+        }
         _ => return out,
     };
     let handshake = ClientHandshake {
         host: "h",
         target,
         nonce: [7; 16],
-        subprotocols,
+        subprotocols: &subprotocols,
         headers: &headers,
         deflate: false,
     };
@@ -70,6 +84,18 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
         out.extend(bytes_of("hello 0", client));
     }
     out
+}
+
+/// The offer that carries a command's frame; what is no command stands there as it is.
+fn early_frame(command: &str, client: &mut Client) -> String {
+    if let Some(text) = command.strip_prefix("offer ") {
+        return text.to_owned();
+    }
+    let mut bytes = bytes_of(command, client);
+    match Frame::decode(&mut bytes, Role::Server, 1 << 20) {
+        Ok(Step::Done { value, .. }) => early_message(EARLY_FRAME_PREFIX, value.payload),
+        other => panic!("no frame: {other:?}"),
+    }
 }
 
 /// What a command sends.
@@ -440,7 +466,11 @@ fn payload_of(text: &str) -> Vec<u8> {
 }
 
 fn hex(text: &str) -> Vec<u8> {
-    let digits: String = text.split_whitespace().collect();
+    let repeated = |word: &str| match word.split_once('*') {
+        Some((unit, count)) => unit.repeat(count.parse().unwrap()),
+        None => word.to_owned(),
+    };
+    let digits: String = text.split_whitespace().map(repeated).collect();
     (0..digits.len() / 2)
         .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap())
         .collect()

@@ -21,23 +21,23 @@ impl Users {
         let is_busy = !changes.is_empty();
         for change in changes {
             match change {
-                UserChange::Leaves { subject } => {
-                    let connections = self.connections.get_mut(&subject).expect("came before");
+                UserChange::Leaves { user } => {
+                    let connections = self.connections.get_mut(&user).expect("came before");
                     *connections -= 1;
                     self.connections.retain(|_, connections| *connections > 0);
                 }
                 UserChange::Comes {
                     connection,
-                    subject,
+                    user,
                     connections_max,
                 } => {
-                    let had = self.connections.get(&subject).copied().unwrap_or(0);
+                    let had = self.connections.get(&user).copied().unwrap_or(0);
                     let bounds = [self.connections_max, connections_max];
                     if bounds.into_iter().flatten().any(|max| had >= max) {
                         edge.user_refused(connection);
                     } else {
-                        self.connections.insert(subject.clone(), had + 1);
-                        edge.user_admitted(connection, &subject);
+                        self.connections.insert(user.clone(), had + 1);
+                        edge.user_admitted(connection, &user);
                     }
                 }
             }

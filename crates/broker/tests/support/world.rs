@@ -188,6 +188,11 @@ impl<'a> World<'a> {
                     self.settle();
                 }
             }
+            ["counters", value] => {
+                for shard in &mut self.shards {
+                    shard.edge.begin_counters_at(value.parse().unwrap());
+                }
+            }
             ["homes", "stop"] => self.homes_stopped = (0..self.shards.len()).collect(),
             ["homes", "stop", home] => self.homes_stopped = vec![home.parse().unwrap()],
             ["homes", "go"] => self.homes_stopped.clear(),
@@ -240,6 +245,7 @@ impl<'a> World<'a> {
 
     /// An operator asks the first shard.
     fn operate(&mut self, asked: &[&str], said: &mut Vec<String>) {
+        let now_ms = self.now.unix_ms;
         let Shard { edge, home, .. } = &mut self.shards[0];
         let home = home.as_ref().unwrap();
         let mut ask = |question: Asked| match home.inspect(&question) {
@@ -255,7 +261,7 @@ impl<'a> World<'a> {
             ["connections" | "topics", ..] => {
                 let mut next = Some(0);
                 while let Some(from) = next {
-                    let answer = ask(operator::list_of(asked, from)).unwrap();
+                    let answer = ask(operator::list_of(asked, from, now_ms)).unwrap();
                     let (lines, more) = operator::told(answer);
                     said.extend(lines);
                     said.extend(more.map(|_| "(next)".into()));
@@ -280,7 +286,7 @@ impl<'a> World<'a> {
                 home: 0,
                 indexes: numbers().collect(),
             },
-            _ => operator::question_of(asked),
+            _ => operator::question_of(asked, now_ms),
         };
         if let Some(answer) = ask(question) {
             said.extend(operator::told(answer).0);
@@ -359,6 +365,9 @@ impl<'a> World<'a> {
         });
         let peer = [127, 0, 0, 1].into();
         shard.edge.accepted(key, peer);
+        if what.contains(&"tls") {
+            shard.edge.came_by_tls(key);
+        }
         if shard.edge.notes_origins() {
             shard.edge.accepted_through(key, peer, 0);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use wire::native::{GapReason, Position, SkipReason};
+use wire::native::{ErrorCode, GapReason, Position, SkipReason};
 
 /// Names one subscription of a session, for its whole life over all reconnects.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -68,7 +68,11 @@ pub struct ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (code {}", self.message, self.code)?;
+        // The number alone would look like a status of HTTP.
+        match ErrorCode::from_number(self.code.into()) {
+            Some(code) => write!(f, "{} ({}", self.message, code.name())?,
+            None => write!(f, "{} (Crore error {}", self.message, self.code)?,
+        }
         if let Some(limit) = self.limit {
             write!(f, ", limit {limit}")?;
         }

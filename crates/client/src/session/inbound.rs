@@ -467,6 +467,9 @@ impl Session {
                 self.renewal_refused(error);
             }
             Reference::Request(request) => {
+                if error.code == u32::from(ErrorCode::ProducerFenced.number()) {
+                    self.publications.fence(request);
+                }
                 self.handshake.take_history(request);
                 self.answer(request, Answer::Refused(error));
             }

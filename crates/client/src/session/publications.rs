@@ -8,11 +8,13 @@
 //! [`Once`] is sent until then, and nothing again before all that was on its way has been answered. The server refuses what
 //! follows a refusal, so only the first of those refused together is given up: the others may have been refused for its sake.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use wire::native::{Attributes, Producer, PublishOptions as WireOptions, Tag, encode_publish_head};
+use wire::native::{
+    Attributes, ErrorCode, Producer, PublishOptions as WireOptions, Tag, encode_publish_head,
+};
 
-use super::event::Answer;
+use super::event::{Answer, ServerError};
 use super::settings::{CommandError, Once, PublishOptions, Settings};
 use super::{Session, check_length};
 
@@ -34,6 +36,8 @@ pub(super) struct Publications {
     retry_at_ms: Option<u64>,
     /// One was given up since then.
     has_given_up: bool,
+    /// Producers that a newer connection publishes as: nothing more is sent as one of them.
+    fenced: BTreeSet<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,8 @@ struct Kept {
     is_refused: bool,
     /// How often.
     refusals: u32,
+    /// The producer that it is numbered by.
+    producer: Option<Vec<u8>>,
 }
 
 impl Publications {
@@ -57,6 +63,24 @@ impl Publications {
             kept_bytes: 0,
             retry_at_ms: None,
             has_given_up: false,
+            fenced: BTreeSet::new(),
+        }
+    }
+
+    /// The producer that numbers a publication.
+    fn producer_of<'a>(&'a self, once: Option<&'a Once>) -> Option<&'a [u8]> {
+        match once {
+            Some(Once::Numbered) => Some(&self.producer_id),
+            Some(Once::Producer { id, .. }) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// A publication was refused because a newer connection publishes as its producer.
+    pub(super) fn fence(&mut self, request: u32) {
+        let kept = self.kept.iter().find(|kept| kept.request == request);
+        if let Some(producer) = kept.and_then(|kept| kept.producer.clone()) {
+            self.fenced.insert(producer);
         }
     }
 
@@ -122,6 +146,14 @@ impl Session {
                 bytes_max: self.limits.message_bytes_max,
             });
         }
+        let producer = self.publications.producer_of(options.once.as_ref());
+        let producer = producer.map(<[u8]>::to_vec);
+        if producer
+            .as_ref()
+            .is_some_and(|producer| self.publications.fenced.contains(producer))
+        {
+            return Err(CommandError::Fenced);
+        }
         let is_kept = acknowledge && options.once.is_some();
         let is_held = options.once.is_some() && self.publications.retry_at_ms.is_some();
         if is_held || is_kept && !self.has_room_to_keep() {
@@ -152,6 +184,7 @@ impl Session {
                 frame,
                 is_refused: false,
                 refusals: 0,
+                producer,
             });
         }
         Ok(request)
@@ -169,10 +202,26 @@ impl Session {
         }
     }
 
-    /// Sends again what the connection before left unanswered, or what was refused.
+    /// Sends again what the connection before left unanswered, or what was refused. Nothing of a producer that was fenced: this
+    /// connection may be the newest of all, and would fence the one that publishes now.
     pub(super) fn publish_again(&mut self) {
         self.publications.retry_at_ms = None;
         self.publications.has_given_up = false;
+        let fenced = &self.publications.fenced;
+        let is_fenced = |kept: &&Kept| kept.producer.as_ref().is_some_and(|it| fenced.contains(it));
+        let fenced = self.publications.kept.iter().filter(is_fenced);
+        let fenced: Vec<u32> = fenced.map(|kept| kept.request).collect();
+        for request in fenced {
+            let code = ErrorCode::ProducerFenced;
+            let error = ServerError {
+                code: code.number().into(),
+                temporary: code.temporary(),
+                message: code.text().to_owned(),
+                restart: None,
+                limit: None,
+            };
+            self.answer(request, Answer::Refused(error));
+        }
         let mut kept = std::mem::take(&mut self.publications.kept);
         for publication in &mut kept {
             publication.is_refused = false;

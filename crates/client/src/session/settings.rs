@@ -185,6 +185,8 @@ pub enum CommandError {
     AlreadySubscribed,
     /// A producer's id or sequence, or a key, is out of its bounds: see [`Once`].
     Once,
+    /// A newer connection publishes as this producer: nothing more is published as it by this session.
+    Fenced,
 }
 
 impl std::fmt::Display for CommandError {
@@ -205,6 +207,7 @@ impl std::fmt::Display for CommandError {
                 f,
                 "a producer has 1 to {PRODUCER_ID_BYTES_MAX} bytes and sequences from 1, a key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
             ),
+            CommandError::Fenced => f.write_str("a newer connection publishes as this producer"),
             CommandError::AlreadySubscribed => f.write_str("this filter is subscribed already"),
         }
     }

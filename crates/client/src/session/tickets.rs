@@ -17,8 +17,8 @@ use super::event::ServerError;
 const ASK_DELAY_MS: u64 = 1_000;
 /// How long after a temporary refusal another ticket is asked for.
 const RETRY_DELAY_MS: u64 = 60_000;
-/// Cursors that go into a HELLO, which stays below 64 KiB: a cursor takes at most 30 bytes.
-const CURSORS_MAX: usize = 1_500;
+/// Cursors that go into a HELLO, which stays below 32 KiB with ticket and token: a cursor takes at most 30 bytes.
+const CURSORS_MAX: usize = 250;
 
 /// The ticket that is held, and the one that is asked for.
 #[derive(Debug, Default)]

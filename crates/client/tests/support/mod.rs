@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
-    Attributes, Beginning, CaughtUp, ClientFrame, ErrorCode, ErrorFrame, Gap, GapReason, GoAway,
-    Hello, HistoryPage, HistoryRecord, List, Message, NamedMessage, Once, PartitionBeginning,
-    PartitionPosition, PlainTopic, Policy, Position, Published, Reference, Renewed, Retained,
-    ServerFrame, Start, Subscribed, SubscribedTo, TicketIssued, Unsubscribed, Welcome,
+    Attributes, Beginning, CaughtUp, ClientFrame, EARLY_FRAME_PREFIX, ErrorCode, ErrorFrame, Gap,
+    GapReason, GoAway, Hello, HistoryPage, HistoryRecord, List, Message, NamedMessage, Once,
+    PartitionBeginning, PartitionPosition, PlainTopic, Policy, Position, Published, Reference,
+    Renewed, Retained, ServerFrame, Start, Subscribed, SubscribedTo, TicketIssued, Unsubscribed,
+    Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, Event, Opcode, Role, frame};
@@ -157,7 +158,9 @@ impl Conversation {
             let mut head = Vec::new();
             upgrade.encode_response(&mut head, Some(chosen));
             self.out.push(head);
-            self.input.drain(..consumed);
+            let early = upgrade.early_messages(EARLY_FRAME_PREFIX);
+            let early = early.expect("frames that can be read");
+            self.input.splice(..consumed, early);
             self.is_upgraded = true;
         }
         let mut input = std::mem::take(&mut self.input);

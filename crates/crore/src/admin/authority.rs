@@ -1,67 +1,133 @@
-//! Who may change things at the operators' port, and how refusals are written.
+//! Who may operate a node, and how refusals are written.
 //!
-//! Invariants: on loopback whoever is on this machine may; elsewhere only an API key with `operate = true`. A request that
-//! changes something is JSON by its media type, so that no page of a browser can send it without asking first (and nothing
-//! here answers that question). Refusals are problems (RFC 9457).
+//! Place: before every route of `/api` but `/api/v1/session` ([`require`]); a route that is added needs no check of its own.
+//!
+//! Invariants: a request is permitted by the operators' socket, where the kernel names the peer, by an API key with
+//! `operate = true`, or by a browser's session. An address is no identity: a proxy on this machine connects from loopback for
+//! anybody, and its requests may look like a browser's in every field. Where the configuration trusts loopback all the same, a
+//! request that shows signs of a proxy needs a key. A request that changes something is JSON by its media type, so that no page
+//! of a browser can send it without asking first (and nothing here answers that question). Refusals are problems (RFC 9457).
 
+use super::arrivals::Arrival;
 use super::no_store;
+use super::sessions::SignedIn;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use entitlement::TokenJudge;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Who may change things at one address.
+/// Until a request's body is complete.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Fields that proxies add, beside all that begin with `x-forwarded-`.
+const PROXY_FIELDS: [&str; 10] = [
+    "cf-connecting-ip",
+    "client-ip",
+    "fastly-client-ip",
+    "forwarded",
+    "true-client-ip",
+    "via",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-real-ip",
+];
+
+/// How a request has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By TCP, to an address that is not loopback's.
+    Network,
+    /// By TCP over loopback, to an address of loopback.
+    Loopback,
+    /// By the operators' socket, from a peer that the kernel has named.
+    Socket,
+}
+
+/// Who may operate.
 #[derive(Clone)]
 pub struct Authority {
-    /// The address is loopback.
-    pub is_loopback: bool,
+    /// Requests over loopback need no key (`operators.api_key`).
+    pub trusts_loopback: bool,
     /// Knows API keys.
     pub judge: Option<Arc<TokenJudge>>,
 }
 
 impl Authority {
-    /// Whether the request may go on.
-    ///
-    /// # Errors
-    /// The answer otherwise.
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Box<Response>> {
-        if self.is_loopback {
-            return Ok(());
-        }
+    /// Whether a request may operate.
+    pub fn permits(&self, request: &Request) -> bool {
+        self.needs_nothing(request)
+            || request.extensions().get::<SignedIn>().is_some()
+            || self.knows_key(request.headers())
+    }
+
+    /// Whether a request may operate by the way that it has come.
+    pub fn needs_nothing(&self, request: &Request) -> bool {
+        let arrival = request.extensions().get::<Arrival>();
+        let is_local = match arrival.map(|arrival| arrival.way) {
+            Some(Way::Socket) => true,
+            Some(Way::Loopback) => self.trusts_loopback,
+            Some(Way::Network) | None => false,
+        };
+        is_local && comes_directly(request.version(), request.headers())
+    }
+
+    /// Whether a request shows an API key that may operate.
+    pub fn knows_key(&self, headers: &HeaderMap) -> bool {
         let shown = headers
             .get(header::AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let may_operate = |judge: &Arc<TokenJudge>| {
             shown.is_some_and(|api_key| judge.may_operate(api_key, now_s()))
         };
-        if self.judge.as_ref().is_some_and(may_operate) {
-            return Ok(());
-        }
-        let detail = "an API key with operate = true is required (Authorization: Bearer ...)";
-        let mut answer = problem(StatusCode::UNAUTHORIZED, "unauthorized", detail);
-        let challenge = header::HeaderValue::from_static("Bearer");
-        answer
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, challenge);
-        Err(Box::new(answer))
+        self.judge.as_ref().is_some_and(may_operate)
     }
+}
 
-    /// The same of a request with a body: [`json_body`].
-    ///
-    /// # Errors
-    /// The answer otherwise.
-    pub async fn check_body(
-        &self,
-        headers: &HeaderMap,
-        body: Body,
-        limit: (usize, &str),
-    ) -> Result<Bytes, Box<Response>> {
-        self.check(headers)?;
-        json_body(headers, body, limit).await
+/// Lets permitted requests through.
+pub async fn require(State(authority): State<Authority>, request: Request, next: Next) -> Response {
+    if !authority.permits(&request) {
+        return unauthorized();
     }
+    let Some(arrival) = request.extensions().get::<Arrival>().cloned() else {
+        return next.run(request).await;
+    };
+    arrival.works();
+    let response = next.run(request).await;
+    arrival.has_worked();
+    response
+}
+
+/// The answer to a request that is not permitted.
+pub fn unauthorized() -> Response {
+    challenge(
+        "an API key with operate = true is required (Authorization: Bearer ...), or the operators' socket; \
+         `crore login` makes a link for a browser",
+    )
+}
+
+/// The same with another reason. RFC 9110, section 11.6.1: 401 names a scheme.
+pub fn challenge(detail: &str) -> Response {
+    let mut answer = problem(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+    let scheme = HeaderValue::from_static("Bearer");
+    answer
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, scheme);
+    answer
+}
+
+/// Whether nothing in a request tells of a proxy. A proxy may say nothing of itself: this is no proof.
+fn comes_directly(version: Version, headers: &HeaderMap) -> bool {
+    let is_proxys = |name: &header::HeaderName| {
+        name.as_str().starts_with("x-forwarded-") || PROXY_FIELDS.contains(&name.as_str())
+    };
+    // By default nginx asks with HTTP/1.0.
+    version == Version::HTTP_11 && !headers.keys().any(is_proxys)
 }
 
 /// Whether a request says that its body is JSON.
@@ -93,14 +159,21 @@ pub async fn json_body(
     (bytes_max, whose): (usize, &str),
 ) -> Result<Bytes, Box<Response>> {
     check_json(headers)?;
-    axum::body::to_bytes(body, bytes_max).await.map_err(|_| {
-        let detail = format!("the body has more bytes than {whose}");
-        Box::new(problem(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "body_too_large",
-            &detail,
-        ))
-    })
+    let read = tokio::time::timeout(BODY_WITHIN, axum::body::to_bytes(body, bytes_max));
+    let refused = |status, code, detail: &str| Box::new(problem(status, code, detail));
+    match read.await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => {
+            let detail = format!("the body has more bytes than {whose}");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            Err(refused(status, "body_too_large", &detail))
+        }
+        Err(_) => {
+            let detail = format!("the body was not there within {} s", BODY_WITHIN.as_secs());
+            let status = StatusCode::REQUEST_TIMEOUT;
+            Err(refused(status, "request_timeout", &detail))
+        }
+    }
 }
 
 /// An error's answer.
@@ -138,7 +211,6 @@ pub fn now_s() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
     use broker::entitlement::{NEVER, Permissions};
     use entitlement::JudgeSettings;
     use entitlement::api_keys::{ApiKey, new_api_key, sha256};
@@ -161,24 +233,34 @@ mod tests {
         Arc::new(TokenJudge::new(settings, revocations, 0, None, notices))
     }
 
+    /// A request over loopback as curl makes it, with a field more.
+    fn request(field: Option<(&'static str, &str)>) -> Request {
+        let mut request = Request::builder().header("host", "127.0.0.1:8801");
+        if let Some((name, value)) = field {
+            request = request.header(name, value);
+        }
+        let mut request = request.body(Body::empty()).unwrap();
+        let arrival = Arrival::of(Way::Loopback);
+        request.extensions_mut().insert(arrival);
+        request
+    }
+
     #[test]
-    fn elsewhere_than_on_loopback_a_key_is_asked_for() {
+    fn a_key_or_a_session_or_the_socket() {
         let secret = new_api_key().unwrap();
-        let check = |is_loopback, judge: Option<Arc<TokenJudge>>, shown: Option<String>| {
-            let mut headers = HeaderMap::new();
-            if let Some(shown) = shown {
-                let value = HeaderValue::from_str(&shown).unwrap();
-                headers.insert(header::AUTHORIZATION, value);
-            }
-            let refused = Authority { is_loopback, judge }.check(&headers).err();
-            refused.map(|answer| answer.status())
+        let check = |judge: Option<Arc<TokenJudge>>, shown: Option<String>| {
+            let authority = Authority {
+                trusts_loopback: false,
+                judge,
+            };
+            authority.permits(&request(
+                shown.as_deref().map(|shown| ("authorization", shown)),
+            ))
         };
         let bearer = || Some(format!("Bearer {}", *secret));
-        let refused = Some(StatusCode::UNAUTHORIZED);
-        assert_eq!(check(true, None, None), None);
-        assert_eq!(check(false, Some(judge(&secret, true)), bearer()), None);
-        assert_eq!(check(false, None, bearer()), refused);
-        assert_eq!(check(false, Some(judge(&secret, false)), bearer()), refused);
+        assert!(check(Some(judge(&secret, true)), bearer()));
+        assert!(!check(None, bearer()));
+        assert!(!check(Some(judge(&secret, false)), bearer()));
         for shown in [
             None,
             Some("Bearer ".into()),
@@ -187,7 +269,49 @@ mod tests {
             Some(format!("Basic {}", *secret)),
             Some(format!("Bearer {}x", *secret)),
         ] {
-            assert_eq!(check(false, Some(judge(&secret, true)), shown), refused);
+            assert!(!check(Some(judge(&secret, true)), shown));
+        }
+        let authority = Authority {
+            trusts_loopback: false,
+            judge: None,
+        };
+        let mut by_session = request(None);
+        by_session.extensions_mut().insert(SignedIn);
+        assert!(authority.permits(&by_session));
+        let mut by_socket = request(None);
+        by_socket.extensions_mut().insert(Arrival::of(Way::Socket));
+        assert!(authority.permits(&by_socket));
+    }
+
+    /// Where loopback is trusted, and for the socket, too: nothing that a proxy has passed on.
+    #[test]
+    fn what_a_proxy_passes_on_is_not_local() {
+        let authority = Authority {
+            trusts_loopback: true,
+            judge: None,
+        };
+        for (way, may) in [
+            (Way::Loopback, true),
+            (Way::Socket, true),
+            (Way::Network, false),
+        ] {
+            let mut plain = request(Some(("user-agent", "curl")));
+            plain.extensions_mut().insert(Arrival::of(way));
+            assert_eq!(authority.permits(&plain), may, "{way:?}");
+            let mut old = request(None);
+            old.extensions_mut().insert(Arrival::of(way));
+            *old.version_mut() = Version::HTTP_10;
+            assert!(!authority.permits(&old), "{way:?}");
+            let more = [
+                "x-forwarded-for",
+                "x-forwarded-proto",
+                "x-forwarded-whatever",
+            ];
+            for name in PROXY_FIELDS.into_iter().chain(more) {
+                let mut passed_on = request(Some((name, "")));
+                passed_on.extensions_mut().insert(Arrival::of(way));
+                assert!(!authority.permits(&passed_on), "{way:?} {name}");
+            }
         }
     }
 

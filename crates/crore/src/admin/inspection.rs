@@ -1,14 +1,15 @@
 //! `/api/v1/connections`, `/topics`, `/topic`, `/publish`, `/rules`, `/limits`, `/statistics`: the running node, to look at
 //! and to act on.
 //!
-//! Invariants: all of it needs [`Authority`], as it shows who the clients are and what they say; shards are asked on threads
+//! Invariants: all of it shows who the clients are and what they say, so only operators get here (`authority`); shards are asked on threads
 //! that may wait, never on the port's own; an answer is a page, and says where the next one begins; what is done to a client or a
 //! topic leaves a line in the log.
 
-use super::authority::{Authority, problem};
+use super::authority::{json_body, problem};
 use super::shown;
-use super::{beside, no_store};
+use super::{NUMBER_MAX, beside, no_store};
 use crate::logging::{Level, Log};
+use crate::statistics_history::StatisticsHistory;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -51,10 +52,10 @@ const CONTENT_TYPE_BYTES_MAX: usize = 255;
 /// What the routes act on.
 #[derive(Clone)]
 pub struct Inspected {
-    /// Who may.
-    pub authority: Authority,
     /// The node.
     pub node: SharedNode,
+    /// The figures of the last minutes.
+    pub history: Arc<StatisticsHistory>,
     /// What is in force.
     pub limits: Limits,
     /// When the node began.
@@ -98,6 +99,12 @@ struct TopicsQuery {
     filter: String,
     after: Option<String>,
     limit: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StatisticsHistoryQuery {
+    from: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,16 +151,15 @@ pub fn routes(inspected: Inspected) -> Router {
         .route("/api/v1/rules", get(rules))
         .route("/api/v1/limits", get(limits))
         .route("/api/v1/statistics", get(statistics))
+        .route("/api/v1/statistics/history", get(statistics_history))
         .with_state(inspected)
 }
 
 async fn connections(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     query: Result<Query<ConnectionsQuery>, QueryRejection>,
 ) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let query = of_query(query)?;
         let wanted = wanted_connections(&query)?;
         let from = cursor_of(query.after.as_deref())?;
@@ -169,11 +175,9 @@ async fn connections(
 
 async fn connection(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     id: Result<Path<String>, PathRejection>,
 ) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let id = id_of(id)?;
         let found = inspected.ask(move |node| node.connection(id)).await?;
         let found = found.ok_or_else(no_connection)?;
@@ -184,12 +188,10 @@ async fn connection(
 
 async fn disconnect(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     id: Result<Path<String>, PathRejection>,
     query: Result<Query<DisconnectQuery>, QueryRejection>,
 ) -> Response {
     let done = async {
-        inspected.authority.check(&headers)?;
         let DisconnectQuery { may_return } = of_query(query)?;
         let id = id_of(id)?;
         let work = move |node: &Node| node.disconnect(id, may_return);
@@ -211,12 +213,10 @@ async fn disconnect(
 
 async fn subscriptions(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     id: Result<Path<String>, PathRejection>,
     query: Result<Query<SubscriptionsQuery>, QueryRejection>,
 ) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let SubscriptionsQuery { after, limit } = of_query(query)?;
         let (id, len_max) = (id_of(id)?, len_of(limit)?);
         let work = move |node: &Node| node.subscriptions(id, after, len_max);
@@ -230,11 +230,9 @@ async fn subscriptions(
 
 async fn topics(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     query: Result<Query<TopicsQuery>, QueryRejection>,
 ) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let query = of_query(query)?;
         if !query.filter.is_empty() && Filter::parse(&query.filter).is_err() {
             return Err(bad_request("`filter` is no filter"));
@@ -260,11 +258,9 @@ async fn topics(
 
 async fn topic(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     query: Result<Query<TopicQuery>, QueryRejection>,
 ) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let TopicQuery { topic } = of_query(query)?;
         check_topic(&topic)?;
         let work = move |node: &Node| {
@@ -286,11 +282,9 @@ async fn topic(
 
 async fn history(
     State(inspected): State<Inspected>,
-    headers: HeaderMap,
     query: Result<Query<HistoryQuery>, QueryRejection>,
 ) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let query = of_query(query)?;
         check_topic(&query.topic)?;
         let since = query.since.as_deref().map(position_of).transpose()?;
@@ -311,10 +305,7 @@ async fn history(
 async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: Body) -> Response {
     let done = async {
         let limit = (BODY_BYTES_MAX, "any message");
-        let bytes = inspected
-            .authority
-            .check_body(&headers, body, limit)
-            .await?;
+        let bytes = json_body(&headers, body, limit).await?;
         let (topic, publication) = publication_of(&bytes)?;
         let name = topic.clone();
         let work = move |node: &Node| node.publish(&topic, publication);
@@ -331,18 +322,16 @@ async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: B
     answered(done.await)
 }
 
-async fn rules(State(inspected): State<Inspected>, headers: HeaderMap) -> Response {
+async fn rules(State(inspected): State<Inspected>) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let settings = inspected.ask(|node| Ok(node.settings())).await?;
         Ok(shown::rules(&settings))
     };
     answered(found.await)
 }
 
-async fn limits(State(inspected): State<Inspected>, headers: HeaderMap) -> Response {
+async fn limits(State(inspected): State<Inspected>) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         // A reload holds them while it lasts.
         let limits = Arc::clone(&inspected.limits);
         let limits = beside(move || limits()).await?;
@@ -351,9 +340,8 @@ async fn limits(State(inspected): State<Inspected>, headers: HeaderMap) -> Respo
     answered(found.await)
 }
 
-async fn statistics(State(inspected): State<Inspected>, headers: HeaderMap) -> Response {
+async fn statistics(State(inspected): State<Inspected>) -> Response {
     let found = async {
-        inspected.authority.check(&headers)?;
         let (statistics, took) = inspected
             .ask(|node| {
                 let began = Instant::now();
@@ -363,6 +351,20 @@ async fn statistics(State(inspected): State<Inspected>, headers: HeaderMap) -> R
             .await?;
         let uptime = inspected.started.elapsed();
         Ok(shown::statistics(&statistics, took, uptime))
+    };
+    answered(found.await)
+}
+
+async fn statistics_history(
+    State(inspected): State<Inspected>,
+    query: Result<Query<StatisticsHistoryQuery>, QueryRejection>,
+) -> Response {
+    let found = async {
+        let StatisticsHistoryQuery { from } = of_query(query)?;
+        if from > NUMBER_MAX {
+            return Err(bad_request("`from` is the `next` of an earlier answer"));
+        }
+        Ok(inspected.history.shown(from))
     };
     answered(found.await)
 }

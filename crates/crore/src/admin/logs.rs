@@ -1,9 +1,9 @@
 //! `/api/v1/logging`: from which level on lines are written, to look at and to change. `/api/v1/logs`: the newest lines.
 //!
-//! Invariants: whoever may not operate reads no line, for lines name clients; what an operator changes holds until the next
+//! Invariants: only operators read lines (`authority`), for lines name clients; what an operator changes holds until the next
 //! reload of the configuration.
 
-use super::authority::{Authority, problem};
+use super::authority::{json_body, problem};
 use super::{NUMBER_MAX, beside, no_store};
 use crate::logging::{
     Format, Found, Level, Levels, Log, OFF, RECENT_LINES_MAX, TARGETS, Target, Wanted, parse_level,
@@ -31,12 +31,6 @@ pub struct Logging {
     pub change: Arc<dyn Fn(&Levels) + Send + Sync>,
 }
 
-#[derive(Clone)]
-struct Shared {
-    authority: Authority,
-    logging: Logging,
-}
-
 /// What an operator asks for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,33 +39,30 @@ struct Asked {
 }
 
 /// The routes.
-pub fn routes(authority: Authority, logging: Logging) -> Router {
+pub fn routes(logging: Logging) -> Router {
     Router::new()
         .route("/api/v1/logging", get(levels).put(set_levels))
         .route("/api/v1/logs", get(lines))
-        .with_state(Shared { authority, logging })
+        .with_state(logging)
 }
 
-async fn levels(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    match shared.authority.check(&headers) {
-        Ok(()) => answer(&described(&shared.logging.log)),
-        Err(refused) => *refused,
-    }
+async fn levels(State(logging): State<Logging>) -> Response {
+    answer(&described(&logging.log))
 }
 
-async fn set_levels(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
+async fn set_levels(State(logging): State<Logging>, headers: HeaderMap, body: Body) -> Response {
     let limit = (BODY_BYTES_MAX, "levels need");
-    let bytes = match shared.authority.check_body(&headers, body, limit).await {
+    let bytes = match json_body(&headers, body, limit).await {
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
     };
-    let log = shared.logging.log;
+    let log = logging.log;
     let wanted = match wanted_levels(&bytes, log.levels()) {
         Ok(wanted) => wanted,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
     };
     let told = wanted.to_string();
-    let change = shared.logging.change;
+    let change = logging.change;
     if let Err(failed) = beside(move || change(&wanted)).await {
         return *failed;
     }
@@ -83,14 +74,7 @@ async fn set_levels(State(shared): State<Shared>, headers: HeaderMap, body: Body
     answer(&described(&log))
 }
 
-async fn lines(
-    State(shared): State<Shared>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-) -> Response {
-    if let Err(refused) = shared.authority.check(&headers) {
-        return *refused;
-    }
+async fn lines(State(logging): State<Logging>, RawQuery(query): RawQuery) -> Response {
     let Some(wanted) = wanted_lines(query.as_deref().unwrap_or_default()) else {
         let detail = format!(
             "`after` is the number of a line, `limit` a number from 1 to {RECENT_LINES_MAX}, `level` and `target` are words of the log"
@@ -101,7 +85,7 @@ async fn lines(
         lines,
         next,
         oldest,
-    } = shared.logging.log.recent().find(&wanted);
+    } = logging.log.recent().find(&wanted);
     let body = format!(
         "{{\"lines\":[{}],\"next\":{next},\"oldest\":{oldest}}}\n",
         lines.join(",")

@@ -1,26 +1,31 @@
 //! The operators' port: health, metrics, the live page and what operators may do ([`reload`], [`revocations`]), on one thread with
 //! a tokio of its own, far from messages.
 //!
-//! Invariants: everything but `/api` only reads (`authority` says who may do more). Bound on loopback, it answers only requests that name
-//! this machine, so that no web page can reach it by a name of its own that resolves to loopback. What may wait, for threads of the node,
-//! files or locks, is done beside the port's own thread ([`beside`]): `/livez` always answers.
+//! Invariants: everything but `/api` only reads and tells nothing of clients; `/api` is operators' alone (`authority`). Over loopback the port
+//! answers only requests that name this machine, or an origin of `operators.origins`, so that no web page can reach it by a name of its own
+//! that resolves to loopback. What may wait, for threads of the node, files or locks, is done beside the port's own thread ([`beside`]):
+//! `/livez` always answers. Connections are bounded ([`arrivals`]).
 
+mod arrivals;
 mod authority;
 pub mod draining;
 pub mod inspection;
 pub mod logs;
 mod page;
+mod parameters;
 mod reload;
 pub mod revocations;
-mod sessions;
+pub mod sessions;
 mod shown;
 mod upgrade;
 
 use crate::configuration::fault::Faults;
 use crate::logging::Target;
 use crate::reload::Reloaded;
+use crate::statistics_history::StatisticsHistory;
 use crate::upgrade::Upgraded;
-use authority::Authority;
+use arrivals::{Arrival, SocketDoor};
+use authority::{Authority, Way};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -29,12 +34,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use inspection::{Inspected, Limits, SharedNode};
 use revocations::Revoking;
-use sessions::Sessions;
+use sessions::{Entrance, Sessions};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, Notify};
+use stdx::networks::names_this_machine;
+use tokio::sync::{Mutex, watch};
 
 /// The greatest number that JSON carries whole everywhere (RFC 8259, section 6). Nothing here is ever counted as far.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
@@ -43,6 +50,8 @@ const NUMBER_MAX: u64 = (1 << 53) - 1;
 pub struct Operated {
     /// What does not change.
     pub about: About,
+    /// Who may operate.
+    pub access: Access,
     /// Whether new clients should come here.
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
     /// Prometheus text.
@@ -55,6 +64,8 @@ pub struct Operated {
     pub drain: draining::Drain,
     /// The node, to look at and to act on.
     pub node: SharedNode,
+    /// The figures of the last minutes.
+    pub history: Arc<StatisticsHistory>,
     /// The limits in force.
     pub limits: Limits,
     /// Reads the configuration again.
@@ -72,6 +83,30 @@ pub struct About {
     pub clients: Vec<SocketAddr>,
     /// Connections that the node can hold.
     pub connections_max: u64,
+}
+
+/// Who may operate, and how many may ask.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// Requests over loopback need no key.
+    pub trusts_loopback: bool,
+    /// Origins beside the port's own by which browsers come, through a proxy.
+    pub origins: Vec<String>,
+    /// The port's own origin, for links.
+    pub own_url: String,
+    /// Browsers that have logged in.
+    pub sessions: Arc<Sessions>,
+    /// Connections to one address, or to the operators' socket, at one time.
+    pub connections_max: usize,
+}
+
+/// Where operators come.
+#[derive(Default)]
+pub struct Listeners {
+    /// By TCP.
+    pub ports: Vec<TcpListener>,
+    /// By the operators' socket; and whether its group may, beside its owner.
+    pub socket: Option<(UnixListener, bool)>,
 }
 
 /// Whether new clients should come here.
@@ -93,7 +128,7 @@ struct Shared {
 /// Ends the port: nobody further is accepted, and who was is answered.
 #[derive(Clone, Default)]
 pub struct Ending {
-    wish: Arc<Notify>,
+    wish: Arc<watch::Sender<bool>>,
     /// The thread holds it until it ends.
     thread: Weak<()>,
 }
@@ -101,7 +136,7 @@ pub struct Ending {
 impl Ending {
     /// From now on.
     pub fn begin(&self) {
-        self.wish.notify_waiters();
+        self.wish.send_replace(true);
     }
 
     /// Waits until it is over, but no longer than this.
@@ -117,9 +152,9 @@ impl Ending {
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
-pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Ending> {
+pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
     let mut ending = Ending::default();
-    if listeners.is_empty() {
+    if listeners.ports.is_empty() && listeners.socket.is_none() {
         return Ok(ending);
     }
     let lives = Arc::new(());
@@ -132,23 +167,35 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Endi
         started: Instant::now(),
         asking: Mutex::default(),
     });
-    let mut servers = Vec::with_capacity(listeners.len());
-    for listener in listeners {
+    let connections_max = shared.operated.access.connections_max;
+    let routes = routes(shared);
+    let mut tasks = Vec::new();
+    let _entered = runtime.enter();
+    for listener in listeners.ports {
         listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let _entered = runtime.enter();
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let wish = Arc::clone(&ending.wish);
-        let server = axum::serve(listener, routes(Arc::clone(&shared), address));
-        let server = server.with_graceful_shutdown(async move { wish.notified().await });
-        servers.push(server.into_future());
+        let door = tokio::net::TcpListener::from_std(listener)?;
+        let wish = ending.wish.subscribe();
+        let serving = arrivals::serve(door, routes.clone(), connections_max, wish);
+        tasks.push(runtime.spawn(serving));
     }
+    if let Some((listener, is_for_group)) = listeners.socket {
+        listener.set_nonblocking(true)?;
+        let door = SocketDoor {
+            listener: tokio::net::UnixListener::from_std(listener)?,
+            is_for_group,
+        };
+        let wish = ending.wish.subscribe();
+        let serving = arrivals::serve(door, routes, connections_max, wish);
+        tasks.push(runtime.spawn(serving));
+    }
+    drop(_entered);
+    // The port ends when it is told to, not when nobody is left who could tell it.
+    let wish = Arc::clone(&ending.wish);
     std::thread::Builder::new()
         .name("operators".into())
         .spawn(move || {
-            let _lives = lives;
+            let _held = (lives, wish);
             runtime.block_on(async {
-                let tasks: Vec<_> = servers.into_iter().map(tokio::spawn).collect();
                 for task in tasks {
                     let _ = task.await;
                 }
@@ -157,9 +204,10 @@ pub fn spawn(listeners: Vec<TcpListener>, operated: Operated) -> io::Result<Endi
     Ok(ending)
 }
 
-fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
+fn routes(shared: Arc<Shared>) -> Router {
+    let access = &shared.operated.access;
     let authority = Authority {
-        is_loopback: address.ip().is_loopback(),
+        trusts_loopback: access.trusts_loopback,
         judge: shared
             .operated
             .revoking
@@ -168,62 +216,61 @@ fn routes(shared: Arc<Shared>, address: SocketAddr) -> Router {
     };
     let log = shared.operated.logging.log.to(Target::Operators);
     let inspected = Inspected {
-        authority: authority.clone(),
         node: Arc::clone(&shared.operated.node),
+        history: Arc::clone(&shared.operated.history),
         limits: Arc::clone(&shared.operated.limits),
         started: shared.started,
         log,
     };
-    let sessions = Arc::new(Sessions::default());
+    let origins: Arc<[String]> = access.origins.clone().into();
+    let entrance = Entrance {
+        authority: authority.clone(),
+        sessions: Arc::clone(&access.sessions),
+        origins: Arc::clone(&origins),
+        own_url: access.own_url.as_str().into(),
+        log,
+    };
     let operators = Router::new()
-        .merge(draining::routes(
-            authority.clone(),
-            shared.operated.drain.clone(),
-        ))
+        .merge(draining::routes(shared.operated.drain.clone()))
         .merge(inspection::routes(inspected))
-        .merge(logs::routes(
-            authority.clone(),
-            shared.operated.logging.clone(),
-        ))
-        .merge(reload::routes(authority.clone(), Arc::clone(&shared)))
-        .merge(sessions::routes(
-            authority.clone(),
-            Arc::clone(&sessions),
-            log,
-        ))
-        .merge(upgrade::routes(
-            authority.clone(),
-            shared.operated.upgrade.clone(),
-        ))
-        .merge(revocations::routes(
+        .merge(logs::routes(shared.operated.logging.clone()))
+        .merge(reload::routes(Arc::clone(&shared)))
+        .merge(sessions::routes_of_links(entrance.clone()))
+        .merge(upgrade::routes(shared.operated.upgrade.clone()))
+        .merge(revocations::routes(shared.operated.revoking.clone(), log))
+        // Before the fallback, so that another method is refused as such, whatever its parameters.
+        .layer(middleware::from_fn(parameters::check))
+        .method_not_allowed_fallback(other_method)
+        .layer(middleware::from_fn_with_state(
             authority,
-            shared.operated.revoking.clone(),
-            log,
+            authority::require,
         ))
-        .method_not_allowed_fallback(other_method);
-    let router = Router::new()
+        .merge(
+            sessions::routes(entrance.clone())
+                .layer(middleware::from_fn(parameters::check))
+                .method_not_allowed_fallback(other_method),
+        );
+    Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics_text))
         .route("/openapi.json", get(openapi))
         .route("/", get(page::document))
+        .route("/look.css", get(page::look))
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
         .route("/admin", get(page::admin))
+        .route("/admin/", get(page::to_admin))
         .route("/admin/{part}", get(page::admin_part))
         .with_state(shared)
         .merge(operators)
         .layer(middleware::from_fn_with_state(
-            sessions,
+            entrance,
             sessions::speak_for,
-        ));
-    if address.ip().is_loopback() {
-        router.layer(middleware::from_fn(refuse_foreign_host))
-    } else {
-        router
-    }
+        ))
+        .layer(middleware::from_fn_with_state(origins, refuse_foreign_host))
 }
 
 impl Shared {
@@ -325,30 +372,23 @@ fn no_store(media_type: &'static str) -> [(header::HeaderName, &'static str); 3]
 
 /// A page of `evil.example` whose name suddenly resolves to 127.0.0.1 is same-origin for the browser; its `Host` is not
 /// ours (RFC 9110, section 7.4, and 15.5.20 for the status).
-async fn refuse_foreign_host(request: Request, next: Next) -> Response {
+async fn refuse_foreign_host(
+    State(origins): State<Arc<[String]>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let arrival = request.extensions().get::<Arrival>();
+    let is_by_loopback = arrival.is_none_or(|arrival| arrival.way == Way::Loopback);
     let host = request
         .headers()
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    if host.is_some_and(names_loopback) {
+    if !is_by_loopback || host.is_some_and(|host| names_this_machine(host, &origins)) {
         next.run(request).await
     } else {
-        plain(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this port answers to localhost only\n".into(),
-        )
+        let text = "this port answers to localhost and to the hosts of operators.origins only\n";
+        plain(StatusCode::MISDIRECTED_REQUEST, text.into())
     }
-}
-
-fn names_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
-        None => host.split(':').next().unwrap_or(""),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The live page: one document, one style, one script, all embedded; nothing comes from elsewhere.
+//! The live page and the administration: documents, styles and scripts, all embedded; nothing comes
+//! from elsewhere.
 
 use super::{Shared, no_store};
 use axum::extract::{Path, State};
@@ -8,6 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 const DOCUMENT: &str = include_str!("page/page.html");
+/// What both pages, and the reports of `crore bench`, have in common.
+const LOOK: &str = include_str!("page/look.css");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
@@ -34,6 +37,15 @@ pub async fn admin() -> Response {
     (no_store("text/html; charset=utf-8"), more, document).into_response()
 }
 
+/// The address with a slash at its end leads to the one without.
+pub async fn to_admin() -> Response {
+    let headers = [
+        (header::LOCATION, "/admin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (StatusCode::PERMANENT_REDIRECT, headers).into_response()
+}
+
 /// A part of it.
 pub async fn admin_part(Path(name): Path<String>) -> Response {
     let Some((_, text)) = ADMIN.iter().find(|(part, _)| *part == name) else {
@@ -55,6 +67,10 @@ pub async fn document(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> 
     );
     let more = [(header::CONTENT_SECURITY_POLICY, policy)];
     (no_store("text/html; charset=utf-8"), more, DOCUMENT).into_response()
+}
+
+pub async fn look() -> Response {
+    (no_store("text/css; charset=utf-8"), LOOK).into_response()
 }
 
 pub async fn style() -> Response {

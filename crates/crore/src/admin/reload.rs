@@ -1,9 +1,9 @@
 //! `POST /api/v1/reload`: the configuration is read again, and the answer says what came of it.
 //!
-//! Invariants: who may ask, and how, `authority` says. A fault changes nothing, and the answer names all of them.
+//! Invariants: only operators get here (`authority`). A fault changes nothing, and the answer names all of them.
 
-use super::authority::{Authority, check_json, problem_with};
-use super::{Shared as Port, answer, beside};
+use super::authority::{check_json, problem_with};
+use super::{Shared, answer, beside};
 use crate::configuration::fault::{Fault, Faults};
 use crate::reload::Reloaded;
 use axum::Router;
@@ -14,25 +14,17 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-#[derive(Clone)]
-struct Shared {
-    authority: Authority,
-    port: Arc<Port>,
-}
-
 /// The route.
-pub(super) fn routes(authority: Authority, port: Arc<Port>) -> Router {
+pub(super) fn routes(port: Arc<Shared>) -> Router {
     Router::new()
         .route("/api/v1/reload", post(reload))
-        .with_state(Shared { authority, port })
+        .with_state(port)
 }
 
-async fn reload(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    let allowed = shared.authority.check(&headers);
-    if let Err(refused) = allowed.and_then(|()| check_json(&headers)) {
+async fn reload(State(port): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    if let Err(refused) = check_json(&headers) {
         return *refused;
     }
-    let port = shared.port;
     match beside(move || (port.operated.reload)()).await {
         Err(failed) => *failed,
         Ok(Ok(reloaded)) => answer(StatusCode::OK, &described(&reloaded)),

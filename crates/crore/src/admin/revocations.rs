@@ -2,7 +2,7 @@
 //!
 //! Invariant: what was changed leaves a line in the log, by its number: whom it is about, the list says.
 
-use super::authority::{Authority, now_s, problem};
+use super::authority::{json_body, now_s, problem};
 use super::{NUMBER_MAX, answer};
 use crate::logging::{Level, Log};
 use axum::Router;
@@ -39,7 +39,6 @@ pub struct Revoking {
 
 #[derive(Clone)]
 struct Shared {
-    authority: Authority,
     revoking: Revoking,
     log: Log,
 }
@@ -53,6 +52,10 @@ struct Asked {
     #[serde(default, deserialize_with = "given")]
     sub: Option<String>,
     #[serde(default, deserialize_with = "given")]
+    iss: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    kid: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     issued_before: Option<u32>,
     #[serde(default, deserialize_with = "given")]
     ends: Option<u32>,
@@ -64,18 +67,14 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 }
 
 /// The routes.
-pub fn routes(authority: Authority, revoking: Option<Revoking>, log: Log) -> Router {
+pub fn routes(revoking: Option<Revoking>, log: Log) -> Router {
     const ALL: &str = "/api/v1/revocations";
     const ONE: &str = "/api/v1/revocations/{id}";
     match revoking {
         Some(revoking) => Router::new()
             .route(ALL, get(list).post(add))
             .route(ONE, delete(take_back))
-            .with_state(Shared {
-                authority,
-                revoking,
-                log,
-            }),
+            .with_state(Shared { revoking, log }),
         None => Router::new()
             .route(ALL, get(nothing).post(nothing))
             .route(ONE, delete(nothing)),
@@ -87,14 +86,7 @@ async fn nothing() -> Response {
     problem(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
-async fn list(
-    State(shared): State<Shared>,
-    headers: HeaderMap,
-    RawQuery(query): RawQuery,
-) -> Response {
-    if let Err(refused) = shared.authority.check(&headers) {
-        return *refused;
-    }
+async fn list(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
     let Some((after, len_max)) = page_of(query.as_deref().unwrap_or_default()) else {
         let detail = "`after` is the number of a revocation, `limit` a number from 1 to 1000";
         return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
@@ -113,7 +105,7 @@ async fn list(
 
 async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
     let limit = (BODY_BYTES_MAX, "a revocation needs");
-    let bytes = match shared.authority.check_body(&headers, body, limit).await {
+    let bytes = match json_body(&headers, body, limit).await {
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
     };
@@ -144,14 +136,7 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
     }
 }
 
-async fn take_back(
-    State(shared): State<Shared>,
-    headers: HeaderMap,
-    id: Result<Path<u64>, PathRejection>,
-) -> Response {
-    if let Err(refused) = shared.authority.check(&headers) {
-        return *refused;
-    }
+async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejection>) -> Response {
     let Revoking {
         judge, data_dir, ..
     } = shared.revoking;
@@ -186,12 +171,19 @@ async fn blocking<T: Send + 'static>(
 fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
     let asked: Asked =
         serde_json::from_slice(bytes).map_err(|error| format!("the body: {error}"))?;
-    let revoked = match (asked.jti, asked.sub, asked.issued_before) {
-        (Some(jti), None, None) => Revoked::Token(jti.into()),
-        (None, Some(sub), _) => Revoked::Subject(sub.into()),
-        (None, None, Some(_)) => Revoked::All,
+    let Asked {
+        jti, sub, iss, kid, ..
+    } = asked;
+    let revoked = match (jti, sub, iss, kid, asked.issued_before) {
+        (Some(jti), None, None, None, None) => Revoked::Token(jti.into()),
+        (None, Some(sub), iss, None, _) => Revoked::Subject {
+            issuer: iss.map(Into::into),
+            subject: sub.into(),
+        },
+        (None, None, None, Some(kid), None) => Revoked::Key(kid.into()),
+        (None, None, None, None, Some(_)) => Revoked::All,
         _ => {
-            let expected = "`jti` alone, or `sub` with or without `issued_before`, or `issued_before` alone for all tokens";
+            let expected = "`jti` alone; or `sub`, perhaps with `iss` and `issued_before`; or `kid` alone for all that a key has signed; or `issued_before` alone for all tokens";
             return Err(format!("expected {expected}"));
         }
     };
@@ -224,10 +216,16 @@ fn shown(revocation: &Revocation) -> Value {
     let mut value = json!({"id": revocation.id});
     match &revocation.revoked {
         Revoked::Token(jti) => value["jti"] = json!(jti),
-        Revoked::Subject(subject) => value["sub"] = json!(subject),
+        Revoked::Subject { issuer, subject } => {
+            value["sub"] = json!(subject);
+            if let Some(issuer) = issuer {
+                value["iss"] = json!(issuer);
+            }
+        }
+        Revoked::Key(name) => value["kid"] = json!(name),
         Revoked::All => {}
     }
-    if !matches!(revocation.revoked, Revoked::Token(_)) {
+    if revocation.revoked.has_moment() {
         value["issued_before"] = json!(revocation.issued_before_s);
     }
     if revocation.ends_s != NEVER {
@@ -255,6 +253,9 @@ mod tests {
             r#"{"jti":"a"}"#,
             r#"{"sub":"anna"}"#,
             r#"{"sub":"anna","issued_before":5,"ends":2000}"#,
+            r#"{"sub":"anna","iss":"https://id.example"}"#,
+            r#"{"kid":"2026-01"}"#,
+            r#"{"kid":"2026-01","ends":2000}"#,
             r#"{"issued_before":5}"#,
         ] {
             assert!(wanted(good.as_bytes(), 1_000).is_ok(), "{good}");
@@ -267,6 +268,13 @@ mod tests {
             r#"{"ends":2000}"#,
             r#"{"jti":"a","sub":"b"}"#,
             r#"{"jti":"a","issued_before":5}"#,
+            // Who has the key writes any moment.
+            r#"{"kid":"a","issued_before":5}"#,
+            r#"{"kid":"a","sub":"b"}"#,
+            r#"{"jti":"a","iss":"b"}"#,
+            r#"{"iss":"a"}"#,
+            r#"{"iss":"a","issued_before":5}"#,
+            r#"{"kid":null}"#,
             r#"{"jti":"a","until":5}"#,
             r#"{"jti":"a","ends":1000}"#,
             r#"{"issued_before":-5}"#,

@@ -1,15 +1,17 @@
-//! `/api/v1/session`: a browser shows an operator's API key once, and a cookie stands for it from then on.
+//! `/api/v1/session`: a browser shows an operator's API key or the secret of a link once, and a cookie stands for it from then on.
 //!
 //! Place: before the routes. A request that brings the cookie of a session gets the session's key as its
-//! `Authorization`, so that whoever is behind it asks [`Authority`] and knows of no cookies.
+//! `Authorization`, or [`SignedIn`], so that [`Authority`] knows of no cookies. A link comes from an operator who is permitted
+//! already (`crore login`, by the operators' socket), so that a browser on the node's machine needs no API key.
 //!
 //! Invariants: a cookie is random, and found by its hash, so that no comparison tells how near a guess was; it is `HttpOnly` and
-//! `SameSite=Strict`; a request that changes something counts only if it says that it comes from this very origin. The key
+//! `SameSite=Strict`; a request that changes something counts only if it says that it comes from this very origin. A key
 //! is asked about anew at each request: what is revoked or expired ends its sessions. Sessions end after
-//! [`SESSION_MAX`], and there are at most [`SESSIONS_MAX`].
+//! [`SESSION_MAX`], and there are at most [`SESSIONS_MAX`]. A link is good for one session, within [`LINK_MAX`]; at most
+//! [`LINKS_MAX`] wait.
 
-use super::authority::{Authority, json_body, problem};
-use super::no_store;
+use super::authority::{Authority, challenge, check_json, json_body, problem, unauthorized};
+use super::{answer, no_store};
 use crate::logging::{Level, Log};
 use axum::Router;
 use axum::body::Body;
@@ -17,7 +19,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use entitlement::api_keys::{new_api_key, sha256};
 use serde::Deserialize;
 use serde_json::json;
@@ -30,6 +32,10 @@ use zeroize::Zeroizing;
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Sessions at one time; beyond that the oldest ends.
 const SESSIONS_MAX: usize = 1_000;
+/// How long a link waits for its browser.
+const LINK_MAX: Duration = Duration::from_secs(60 * 60);
+/// Links that wait; beyond that the oldest is good for nothing any more.
+const LINKS_MAX: usize = 16;
 /// Longest body, in bytes.
 const BODY_BYTES_MAX: usize = 4 << 10;
 /// Bytes of an API key, at most.
@@ -37,47 +43,83 @@ const API_KEY_BYTES_MAX: usize = 512;
 /// The cookie's name.
 const COOKIE: &str = "crore_operator";
 
+/// A request of a browser that has come by a link.
+#[derive(Clone)]
+pub struct SignedIn;
+
 struct Session {
-    api_key: Zeroizing<String>,
+    /// None of a browser that has come by a link.
+    api_key: Option<Zeroizing<String>>,
     ends: Instant,
 }
 
-/// All sessions, by the hashes of their cookies.
+/// All sessions, by the hashes of their cookies; and links that wait.
 #[derive(Default)]
-pub struct Sessions(Mutex<BTreeMap<[u8; 32], Session>>);
+pub struct Sessions(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    sessions: BTreeMap<[u8; 32], Session>,
+    /// By the hashes of their secrets, the oldest first.
+    links: Vec<([u8; 32], Instant)>,
+}
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    api_key: String,
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum Asked {
+    ApiKey(String),
+    Link(String),
 }
 
+/// What the routes need.
 #[derive(Clone)]
-struct Entrance {
-    authority: Authority,
-    sessions: Arc<Sessions>,
-    log: Log,
+pub struct Entrance {
+    /// Who may.
+    pub authority: Authority,
+    /// Those that there are.
+    pub sessions: Arc<Sessions>,
+    /// Origins beside the port's own by which browsers come, through a proxy.
+    pub origins: Arc<[String]>,
+    /// Where links lead: the port's own origin.
+    pub own_url: Arc<str>,
+    /// Where logins are told.
+    pub log: Log,
 }
 
-/// The routes.
-pub fn routes(authority: Authority, sessions: Arc<Sessions>, log: Log) -> Router {
+/// The routes of browsers that may not operate yet.
+pub fn routes(entrance: Entrance) -> Router {
     Router::new()
         .route("/api/v1/session", get(show).post(begin).delete(end))
-        .with_state(Entrance {
-            authority,
-            sessions,
-            log,
-        })
+        .with_state(entrance)
 }
 
-/// Whether who asks may operate, and whether it has to show a key for that.
-async fn show(State(entrance): State<Entrance>, headers: HeaderMap) -> Response {
-    let authority = &entrance.authority;
+/// The route of operators, for others' browsers or their own.
+pub fn routes_of_links(entrance: Entrance) -> Router {
+    Router::new()
+        .route("/api/v1/session/link", post(link))
+        .with_state(entrance)
+}
+
+/// Whether the request may operate, and whether that takes a key.
+async fn show(State(entrance): State<Entrance>, request: Request) -> Response {
     let body = json!({
-        "needs_api_key": !authority.is_loopback,
-        "may_operate": authority.check(&headers).is_ok(),
+        "needs_api_key": !entrance.authority.needs_nothing(&request),
+        "may_operate": entrance.authority.permits(&request),
     });
     (no_store("application/json"), format!("{body}\n")).into_response()
+}
+
+async fn link(State(entrance): State<Entrance>, headers: HeaderMap) -> Response {
+    if let Err(refused) = check_json(&headers) {
+        return *refused;
+    }
+    let Some(url) = entrance.sessions.link(&entrance.own_url) else {
+        return without_randomness();
+    };
+    let sentence = "An operator has asked for a link to log in with.";
+    entrance.log.write(Level::Info, sentence, &[]);
+    let body = json!({"url": *url, "expires_in_s": LINK_MAX.as_secs()});
+    answer(StatusCode::CREATED, &body)
 }
 
 async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body) -> Response {
@@ -86,23 +128,35 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
         Err(refused) => return *refused,
     };
     // What serde has to say of it might show the key.
-    let Ok(Asked { api_key }) = serde_json::from_slice(&bytes) else {
-        let detail = "expected `{\"api_key\": \"...\"}`";
-        return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
+    let api_key = match serde_json::from_slice(&bytes) {
+        Ok(Asked::ApiKey(api_key)) => {
+            let api_key = Zeroizing::new(api_key);
+            let Some(shown) = bearer(&api_key) else {
+                let detail = "an API key has 1 to 512 printable characters of ASCII";
+                return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
+            };
+            let mut as_header = HeaderMap::new();
+            as_header.insert(header::AUTHORIZATION, shown);
+            if !entrance.authority.knows_key(&as_header) {
+                return unauthorized();
+            }
+            Some(api_key)
+        }
+        Ok(Asked::Link(secret)) => match entrance.sessions.use_up(&Zeroizing::new(secret)) {
+            true => None,
+            false => {
+                return challenge(
+                    "this link was used, is too old, or of another start of the node: `crore login` makes another",
+                );
+            }
+        },
+        Err(_) => {
+            let detail = "expected `{\"api_key\": \"...\"}` or `{\"link\": \"...\"}`";
+            return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
+        }
     };
-    let api_key = Zeroizing::new(api_key);
-    let Some(shown) = bearer(&api_key) else {
-        let detail = "an API key has 1 to 512 printable characters of ASCII";
-        return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
-    };
-    let mut as_header = HeaderMap::new();
-    as_header.insert(header::AUTHORIZATION, shown);
-    if let Err(refused) = entrance.authority.check(&as_header) {
-        return *refused;
-    }
     let Some(cookie) = entrance.sessions.begin(api_key) else {
-        let detail = "no random bytes are to be had";
-        return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        return without_randomness();
     };
     let sentence = "An operator has logged in.";
     entrance.log.write(Level::Info, sentence, &[]);
@@ -120,7 +174,8 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
 
 async fn end(State(entrance): State<Entrance>, headers: HeaderMap) -> Response {
     if let Some(cookie) = cookie_of(&headers) {
-        entrance.sessions.open().remove(&sha256(cookie.as_bytes()));
+        let mut known = entrance.sessions.open();
+        known.sessions.remove(&sha256(cookie.as_bytes()));
     }
     set_cookie(&format!(
         "{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
@@ -129,26 +184,55 @@ async fn end(State(entrance): State<Entrance>, headers: HeaderMap) -> Response {
 
 /// Lets a session's key speak for the request.
 pub async fn speak_for(
-    State(sessions): State<Arc<Sessions>>,
+    State(entrance): State<Entrance>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let is_silent = !request.headers().contains_key(header::AUTHORIZATION);
     if is_silent
         && let Some(cookie) = cookie_of(request.headers())
-        && comes_from_here(request.method(), request.headers())
-        && let Some(shown) = sessions.authorization_of(cookie)
+        && comes_from_here(request.method(), request.headers(), &entrance.origins)
+        && let Some(shown) = entrance.sessions.shown_by(cookie)
     {
-        request.headers_mut().insert(header::AUTHORIZATION, shown);
+        match shown {
+            Some(shown) => {
+                request.headers_mut().insert(header::AUTHORIZATION, shown);
+            }
+            None => {
+                request.extensions_mut().insert(SignedIn);
+            }
+        }
     }
     next.run(request).await
 }
 
 impl Sessions {
+    /// A link for one browser. None: there are no random bytes.
+    pub fn link(&self, own_url: &str) -> Option<Zeroizing<String>> {
+        let secret = new_api_key()?;
+        let links = &mut self.open().links;
+        let now = Instant::now();
+        links.retain(|(_, ends)| *ends > now);
+        if links.len() >= LINKS_MAX {
+            links.remove(0);
+        }
+        links.push((sha256(secret.as_bytes()), now + LINK_MAX));
+        // No server and no log ever sees what stands behind `#`.
+        Some(Zeroizing::new(format!("{own_url}/admin#link={}", *secret)))
+    }
+
+    /// Whether a link with this secret has waited; it does not any more.
+    fn use_up(&self, secret: &str) -> bool {
+        let links = &mut self.open().links;
+        let hash = sha256(secret.as_bytes());
+        let found = links.iter().position(|(of, _)| *of == hash);
+        found.is_some_and(|place| links.remove(place).1 > Instant::now())
+    }
+
     /// Begins a session; its cookie.
-    fn begin(&self, api_key: Zeroizing<String>) -> Option<Zeroizing<String>> {
+    fn begin(&self, api_key: Option<Zeroizing<String>>) -> Option<Zeroizing<String>> {
         let cookie = new_api_key()?;
-        let mut sessions = self.open();
+        let sessions = &mut self.open().sessions;
         let now = Instant::now();
         sessions.retain(|_, session| session.ends > now);
         if sessions.len() >= SESSIONS_MAX
@@ -164,15 +248,15 @@ impl Sessions {
         Some(cookie)
     }
 
-    fn authorization_of(&self, cookie: &str) -> Option<HeaderValue> {
-        let sessions = self.open();
-        let session = sessions.get(&sha256(cookie.as_bytes()))?;
-        (session.ends > Instant::now())
-            .then(|| bearer(&session.api_key))
-            .flatten()
+    /// Of a session that there is, its key; none of one that has come by a link.
+    fn shown_by(&self, cookie: &str) -> Option<Option<HeaderValue>> {
+        let known = self.open();
+        let session = known.sessions.get(&sha256(cookie.as_bytes()))?;
+        let api_key = session.api_key.as_ref();
+        (session.ends > Instant::now()).then(|| api_key.and_then(|api_key| bearer(api_key)))
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<[u8; 32], Session>> {
+    fn open(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -189,8 +273,9 @@ fn bearer(api_key: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Reading is harmless: no other page sees the answer. Whatever else has to name this origin as its own.
-fn comes_from_here(method: &Method, headers: &HeaderMap) -> bool {
+/// Reading is harmless: no other page sees the answer. Anything else has to name this port's own origin, which is without TLS,
+/// or one by which a proxy passes requests on.
+fn comes_from_here(method: &Method, headers: &HeaderMap, origins: &[String]) -> bool {
     if matches!(*method, Method::GET | Method::HEAD) {
         return true;
     }
@@ -198,15 +283,23 @@ fn comes_from_here(method: &Method, headers: &HeaderMap) -> bool {
     let (Some(origin), Some(host)) = (text(header::ORIGIN), text(header::HOST)) else {
         return false;
     };
-    origin
-        .split_once("://")
-        .is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+    let names_host = |origin: &str| {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    };
+    let is_listed = origins.iter().any(|one| one.eq_ignore_ascii_case(origin));
+    // A host that a proxy serves is its own by the listed scheme alone.
+    let is_proxys = origins.iter().any(|one| names_host(one));
+    let is_own = origin.starts_with("http://") && names_host(origin);
+    is_listed || is_own && !is_proxys
 }
 
-/// A proxy before this port says that the browser came to it by TLS.
+/// The browser came to a proxy before this port by TLS, as it says itself, or the proxy.
 fn came_by_tls(headers: &HeaderMap) -> bool {
     let told = headers.get("x-forwarded-proto");
+    let origin = headers.get(header::ORIGIN);
     told.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"https"))
+        || origin.is_some_and(|value| value.as_bytes().starts_with(b"https://"))
 }
 
 fn cookie_of(headers: &HeaderMap) -> Option<&str> {
@@ -216,6 +309,11 @@ fn cookie_of(headers: &HeaderMap) -> Option<&str> {
         .flat_map(|field| field.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
         .find_map(|(name, value)| (name == COOKIE).then_some(value))
+}
+
+fn without_randomness() -> Response {
+    let detail = "there are no random bytes";
+    problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
 }
 
 fn set_cookie(cookie: &str) -> Response {
@@ -240,8 +338,30 @@ fn set_cookie(cookie: &str) -> Response {
 mod tests {
     use super::*;
 
-    fn key(text: &str) -> Zeroizing<String> {
-        Zeroizing::new(text.into())
+    fn key(text: &str) -> Option<Zeroizing<String>> {
+        Some(Zeroizing::new(text.into()))
+    }
+
+    #[test]
+    fn a_link_is_good_for_one_session() {
+        let sessions = Sessions::default();
+        let secret_of = |url: &str| url.split_once("/admin#link=").unwrap().1.to_owned();
+        let link = || secret_of(&sessions.link("http://127.0.0.1:8801").unwrap());
+        let first = link();
+        assert!(!sessions.use_up(""));
+        assert!(sessions.use_up(&first));
+        assert!(!sessions.use_up(&first));
+        let cookie = sessions.begin(None).unwrap();
+        assert!(matches!(sessions.shown_by(&cookie), Some(None)));
+        assert!(sessions.shown_by("x").is_none());
+        // The oldest gives way.
+        let links: Vec<String> = (0..=LINKS_MAX).map(|_| link()).collect();
+        assert!(!sessions.use_up(&links[0]));
+        assert!(sessions.use_up(&links[1]));
+        for (_, ends) in &mut sessions.open().links {
+            *ends = Instant::now();
+        }
+        assert!(!sessions.use_up(&links[2]));
     }
 
     #[test]
@@ -250,16 +370,16 @@ mod tests {
         let cookie = sessions.begin(key("crore_one")).unwrap();
         let other = sessions.begin(key("crore_two")).unwrap();
         assert_ne!(*cookie, *other);
-        let shown = sessions.authorization_of(&cookie).unwrap();
+        let shown = sessions.shown_by(&cookie).unwrap().unwrap();
         assert_eq!(shown.as_bytes(), b"Bearer crore_one");
         assert!(!format!("{shown:?}").contains("crore_one"));
         for stranger in ["", "x", &cookie[1..]] {
-            assert!(sessions.authorization_of(stranger).is_none());
+            assert!(sessions.shown_by(stranger).is_none());
         }
-        for session in sessions.open().values_mut() {
+        for session in sessions.open().sessions.values_mut() {
             session.ends = Instant::now();
         }
-        assert!(sessions.authorization_of(&cookie).is_none());
+        assert!(sessions.shown_by(&cookie).is_none());
     }
 
     #[test]
@@ -269,8 +389,8 @@ mod tests {
         for _ in 0..SESSIONS_MAX {
             sessions.begin(key("crore_one")).unwrap();
         }
-        assert_eq!(sessions.open().len(), SESSIONS_MAX);
-        assert!(sessions.authorization_of(&first).is_none());
+        assert_eq!(sessions.open().sessions.len(), SESSIONS_MAX);
+        assert!(sessions.shown_by(&first).is_none());
     }
 
     #[test]
@@ -281,13 +401,27 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, origin.parse().unwrap());
             }
-            comes_from_here(&method, &headers)
+            comes_from_here(&method, &headers, &["https://ops.example".into()])
         };
         assert!(check(Method::GET, None, "a:1"));
         assert!(check(Method::POST, Some("http://a:1"), "a:1"));
-        assert!(check(Method::DELETE, Some("https://A:1"), "a:1"));
+        assert!(check(Method::DELETE, Some("http://A:1"), "a:1"));
+        assert!(!check(
+            Method::POST,
+            Some("http://ops.example"),
+            "ops.example"
+        ));
+        assert!(check(
+            Method::POST,
+            Some("https://ops.example"),
+            "ops.example"
+        ));
+        // Through the proxy that the configuration names, whatever it says the host is.
+        assert!(check(Method::DELETE, Some("https://OPS.example"), "a:1"));
         for origin in [
             None,
+            Some("https://a:1"),
+            Some("http://ops.example"),
             Some("null"),
             Some("http://evil.example"),
             Some("http://a"),

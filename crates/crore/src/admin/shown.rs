@@ -2,7 +2,8 @@
 //!
 //! Invariant: what is not known is `null` or left out; no payload but of a history that was asked for, no credential ever.
 
-use broker::inspect::{Connection, Subscribers, Topic, TopicDetail, message_json};
+use crate::statistics_history;
+use broker::inspect::{Connection, Recent, Subscribers, Topic, TopicDetail, message_json};
 use broker::mail::{EdgeId, Gap, GapReason, HistoryPage};
 use broker::position::Position;
 use broker::settings::{Durability, LagPolicy, Publishers, RuleSettings, Settings};
@@ -59,9 +60,15 @@ pub fn topic(found: &Topic, subscribers: &[Subscribers]) -> Value {
         "partition": found.partition,
         "position": found.head.map(position),
         "retained_bytes": found.retained_bytes,
+        "rate": found.recent.map(rate),
         "subscribers": all.sum::<u64>(),
         "by_thread": by_thread,
     })
+}
+
+/// Messages per second.
+fn rate(recent: Recent) -> f64 {
+    f64::from(recent.messages) * 1_000.0 / recent.span_ms as f64
 }
 
 fn of_thread(((edge, _), count): (&(EdgeId, u32), &Subscribers)) -> Value {
@@ -221,14 +228,13 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
 }
 
 /// What has been counted since the start.
-fn totals(
-    NodeStatistics {
+fn totals(statistics: &NodeStatistics) -> Value {
+    let NodeStatistics {
         edge,
         home,
         timings,
         ..
-    }: &NodeStatistics,
-) -> Value {
+    } = statistics;
     json!({
         "accepted": edge.accepted,
         "closed": edge.closed,
@@ -246,6 +252,7 @@ fn totals(
         "slow_closed": edge.slow_closed,
         "forbidden": edge.forbidden.total(),
         "credentials_refused": edge.credentials_refused,
+        "refusals": statistics_history::refusals(statistics),
         "protocol_errors": edge.protocol_errors,
         "turns": timings.turns.count(),
         "long_turns": timings.long_turns,

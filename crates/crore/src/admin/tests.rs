@@ -75,6 +75,13 @@ impl Port {
                 clients: vec!["127.0.0.1:8800".parse().unwrap()],
                 connections_max: 9,
             },
+            access: Access {
+                trusts_loopback: true,
+                origins: vec!["https://ops.example".into()],
+                own_url: format!("http://{address}"),
+                sessions: Arc::default(),
+                connections_max: 64,
+            },
             readiness: Box::new(move || match readiness.load(Ordering::Acquire) {
                 true => Readiness::Ready,
                 false => Readiness::NotReady("draining"),
@@ -88,6 +95,7 @@ impl Port {
             logging: logging(),
             drain: drain(),
             node: Arc::clone(&node),
+            history: Arc::default(),
             limits: Arc::new(|| {
                 document::limits(&configuration::load(&Sources::default()).unwrap())
             }),
@@ -95,7 +103,11 @@ impl Port {
             upgrade: Arc::new(|| Err("no upgrade here".into())),
         };
         change(&mut operated);
-        spawn(vec![listener], operated).unwrap();
+        let listeners = Listeners {
+            ports: vec![listener],
+            socket: None,
+        };
+        spawn(listeners, operated).unwrap();
         Port {
             address,
             is_ready,
@@ -324,6 +336,9 @@ fn the_page_comes_with_its_parts_and_a_policy() {
     port.check("/", 200, "connect-src 'self' http://127.0.0.1:8800;");
     port.check("/", 200, "<!doctype html>");
     port.check("/page.css", 200, "content-type: text/css");
+    port.check("/look.css", 200, "--accent:");
+    port.check("/admin/style.css", 200, "content-type: text/css");
+    port.check("/admin/", 308, "location: /admin\r\n");
     port.check("/page.js", 200, "content-type: text/javascript");
     port.check("/page.json", 200, "\"clients\":\"http://127.0.0.1:8800\"");
     port.check("/page.json", 200, "\"node\":\"n1\"");
@@ -375,6 +390,7 @@ fn only_names_of_this_machine_are_answered() {
         "127.0.0.1",
         "127.1.2.3:8801",
         "[::1]:8801",
+        "ops.example",
     ] {
         assert!(
             port.ask("GET /livez", host).starts_with("HTTP/1.1 200 "),
@@ -403,17 +419,19 @@ fn without_listeners_nothing_is_served() {
             clients: Vec::new(),
             connections_max: 0,
         },
+        access: Access::default(),
         readiness: Box::new(|| Readiness::Ready),
         metrics: Box::new(String::new),
         revoking: None,
         logging: logging(),
         drain: drain(),
         node: SharedNode::default(),
+        history: Arc::default(),
         limits: Arc::new(|| serde_json::Value::Null),
         reload: Box::new(reloaded),
         upgrade: Arc::new(|| Err("no upgrade here".into())),
     };
-    assert!(spawn(Vec::new(), operated).is_ok());
+    assert!(spawn(Listeners::default(), operated).is_ok());
 }
 
 mod inspected;

@@ -1,12 +1,14 @@
 //! Where `pub`, `sub` and `history` find the node.
 
+use super::messages::event_sentence;
 use crate::exit::Ending;
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use client::url::Endpoint;
-use client::{Client, ConnectError, Events, Options, TokenSource};
+use client::{Client, ConnectError, Event, Events, EventsError, Options, Reason, TokenSource};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 use tls::Roots;
 
 /// Flags of all commands that connect.
@@ -21,13 +23,13 @@ pub struct ConnectionArguments {
         value_delimiter = ','
     )]
     pub url: Vec<String>,
-    /// Where the URL has TLS: believe the certificates of this PEM file instead of the system's.
+    /// With TLS: trust the certificates of this PEM file instead of the system's.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// Where the URL has TLS: believe any certificate. The connection is secret, but nobody knows with whom.
+    /// With TLS: accept any certificate. The connection is encrypted, but the server may be anyone.
     #[arg(long)]
     pub insecure: bool,
-    /// A token that says who we are. Other users of the machine can read a command line: better in the environment, or in a file.
+    /// The token to show. Other users of the machine can read a command line: use the environment or --token-file instead.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -35,10 +37,10 @@ pub struct ConnectionArguments {
         hide_env_values = true
     )]
     pub token: Option<Secret>,
-    /// A file with the token; read again when it expires. Goes before --token.
+    /// A file with the token. It is read again when the token expires. It takes precedence over --token.
     #[arg(long, value_name = "FILE", env = "CRORE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// Offer compressed messages; the node takes that where websocket.compression is on.
+    /// Offer compression. The node accepts it if websocket.compression is on.
     #[arg(long)]
     pub compress: bool,
 }
@@ -92,6 +94,55 @@ impl ConnectionArguments {
             ConnectError::Tls(_) | ConnectError::Resources(_) => Ending::Failed(error.into()),
         })
     }
+}
+
+impl ConnectionArguments {
+    /// Waits until a client is connected for the first time. For commands that have nothing to wait for where no node answers:
+    /// later, a connection that is lost comes back by itself.
+    ///
+    /// # Errors
+    /// No node answers at any of the addresses, or within `patience`; or a refusal, which was told.
+    pub fn wait_for_node(&self, events: &Events, patience: Duration) -> Result<(), Ending> {
+        let deadline = Instant::now() + patience;
+        let mut attempts_left = self.url.len();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let event = match events.next_within(left) {
+                Ok(event) => event,
+                Err(EventsError::Ended) => return Err(Ending::FailedAndTold),
+                Err(EventsError::Timeout) => {
+                    let seconds = patience.as_secs();
+                    return Err(self.no_node(&format!("nothing within {seconds} s")));
+                }
+            };
+            match &event {
+                Event::Connected { .. } => return Ok(()),
+                Event::Disconnected { reason, .. } if is_nobody_there(reason) => {
+                    attempts_left -= 1;
+                    if attempts_left == 0 {
+                        return Err(self.no_node(&reason.to_string()));
+                    }
+                }
+                _ => {}
+            }
+            if let Some(sentence) = event_sentence(&event) {
+                eprintln!("{sentence}");
+            }
+        }
+    }
+
+    fn no_node(&self, reason: &str) -> Ending {
+        let urls = self.url.join(" or ");
+        anyhow!("no node answers at {urls}: {reason}; start one with `crore serve`, or name another one with --url or CRORE_URL").into()
+    }
+}
+
+/// Whether the attempt has not even reached a node.
+fn is_nobody_there(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Network(_) | Reason::NameNotFound | Reason::Tls(_)
+    )
 }
 
 /// Without the line's end that editors leave.

@@ -1,4 +1,4 @@
-//! `crore drain`: asks a node's operators' port to lead its clients away and to end, and tells how that goes.
+//! `crore drain`: asks a node's operators' port to send its clients away and to end, and shows the progress.
 
 use super::operators::{Port, ask};
 use crate::exit::Ending;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// Flags of `drain`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Over how long clients are told to return, such as `30s`; without it, node.drain_window of the node.
+    /// The time over which the clients' returns are spread, such as `30s`; the default is the node's node.drain_window.
     #[arg(long, value_name = "DURATION")]
     window: Option<String>,
-    /// Do not wait for the end.
+    /// Return at once; do not wait until the node has ended.
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
@@ -63,9 +63,9 @@ fn line(state: &str, progress: &Value) -> String {
     let (left, told) = (number("connections"), number("sent_away"));
     match state {
         "waiting" => format!("not ready any more; {left} connections"),
-        "leading_away" => format!("leading away: {told} told to go, {left} connections left"),
+        "leading_away" => format!("draining: {told} clients sent away, {left} connections left"),
         "ending" => format!("ending; {left} connections left"),
-        "ended" => format!("ended; {told} were told to go, {left} connections were reset"),
+        "ended" => format!("ended; {told} clients were sent away, {left} connections were reset"),
         other => other.to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use super::messages::{
 use crate::exit::Ending;
 use crate::{signals, terminal};
 use anyhow::anyhow;
-use client::{HistoryOptions, Position};
+use client::{Client, HistoryOptions, Position};
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const PAGE_MESSAGES_MAX: u64 = 1_000;
 pub struct Arguments {
     /// The topic.
     topic: String,
-    /// At most so many messages.
+    /// Print at most so many messages.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// Only messages after this position; with --reverse, before it.
@@ -29,10 +29,10 @@ pub struct Arguments {
     /// Newest first.
     #[arg(long)]
     reverse: bool,
-    /// One JSON object for each message, and for each gap.
+    /// Print one JSON object for each message and each gap.
     #[arg(long)]
     json: bool,
-    /// Give up when there is no answer for so many seconds.
+    /// Give up after so many seconds without an answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     #[command(flatten)]
@@ -46,13 +46,23 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     signals::exit_at_signal();
     let (client, events) = arguments.connection.connect("crore history")?;
-    std::thread::spawn(move || {
+    let timeout = Duration::from_secs(arguments.timeout);
+    arguments.connection.wait_for_node(&events, timeout)?;
+    let telling = std::thread::spawn(move || {
         for event in events {
             if let Some(sentence) = event_sentence(&event) {
                 eprintln!("{sentence}");
             }
         }
     });
+    let printed = print(arguments, &client);
+    client.close();
+    // What has ended the client is told before what that did to the request. A thread that has ended has told it.
+    let _ = telling.join();
+    printed
+}
+
+fn print(arguments: &Arguments, client: &Client) -> Result<(), Ending> {
     let mut output = BufWriter::new(std::io::stdout());
     let has_colours = terminal::output_has_colours();
     let mut position = arguments.since;
@@ -94,6 +104,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         }
     }
     output.flush()?;
-    client.close();
     Ok(())
 }

@@ -1,14 +1,15 @@
-//! `crore log`: a durable log as it lies in its directory. Nothing is written, whatever is found.
+//! `crore log`: a durable log as it lies in its directory, without a node. Only `repair` and `new-epoch` write.
 
 use super::messages::payload_json;
 use crate::exit::Ending;
 use ::log::RecordView;
-use ::log::store::{Dumped, Recovered, Store};
+use ::log::store::{Dumped, Mended, OpenError, Recovered, Store};
 use anyhow::anyhow;
 use disk::FileDisk;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What to do with it.
 #[derive(Debug, clap::Args)]
@@ -31,6 +32,12 @@ enum What {
         #[arg(long)]
         force: bool,
     },
+    /// Give up what cannot be read, make the indexes again, and say exactly what is lost; a new epoch begins if acknowledged
+    /// messages are. The node must not be running. Make a copy of the directory first.
+    Repair(Directory),
+    /// Begin a new epoch: for a log that was put back from an older copy. Clients that had more than the copy has are told
+    /// so. The node must not be running.
+    NewEpoch(Directory),
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,6 +60,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         What::Verify(directory) => verify(directory, &mut output),
         What::Dump(directory) => dump(directory, &mut output),
         What::Stats { directory, force } => stats(directory, *force, &mut output),
+        What::Repair(directory) => mend(directory, Store::repair, &mut output),
+        What::NewEpoch(directory) => mend(directory, Store::begin_epoch, &mut output),
     }?;
     output.flush()?;
     Ok(())
@@ -237,4 +246,93 @@ fn stats(directory: &Directory, is_forced: bool, output: &mut impl Write) -> Res
         )?;
     }
     Ok(())
+}
+
+/// Partitions whose losses are told one by one; of more the first.
+const LOST_SHOWN_MAX: usize = 20;
+
+fn mend(
+    directory: &Directory,
+    how: impl FnOnce(FileDisk, u64, u64) -> Result<Mended, OpenError>,
+    output: &mut impl Write,
+) -> Result<(), Ending> {
+    let path = &directory.path;
+    // Makes nothing where there is no log.
+    let before = open(path, true).map(|(store, _)| store.stats().epochs.last().copied())?;
+    let disk = FileDisk::open(path).map_err(|error| anyhow!("{error}"))?;
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now_ms.unwrap_or_default().as_millis() as u64;
+    let mended = how(disk, crate::configuration::assemble::new_epoch(), now_ms)
+        .map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    let is_new = before.is_none_or(|(before, _)| before != mended.recovered.epoch);
+    if directory.json {
+        writeln!(output, "{}", mended_json(&mended, is_new))?;
+        return Ok(());
+    }
+    for (name, lacks) in &mended.unreadable {
+        for (from, through) in lacks {
+            let text = "the disk does not give them; written anew without";
+            writeln!(output, "{name}: bytes {from} to {through}: {text}")?;
+        }
+    }
+    for damage in &mended.recovered.damages {
+        let ::log::store::Damage {
+            segment,
+            from,
+            through,
+        } = damage;
+        match (damage.is_gone(), segment) {
+            (true, 0) => writeln!(output, "epochs: missing, damaged, or of another log")?,
+            (true, _) => writeln!(output, "segment {segment}: what came from here on is lost")?,
+            _ => writeln!(
+                output,
+                "segment {segment}: bytes {from} to {through} are damaged"
+            )?,
+        }
+    }
+    for lost in mended.lost.iter().take(LOST_SHOWN_MAX) {
+        let ::log::store::Lost {
+            partition,
+            from,
+            through,
+        } = lost;
+        writeln!(
+            output,
+            "lost: partition {partition}, offsets {from} to {through}"
+        )?;
+    }
+    if let Some(more @ 1..) = mended.lost.len().checked_sub(LOST_SHOWN_MAX) {
+        writeln!(output, "lost: {more} more (--json has all)")?;
+    }
+    match is_new {
+        true => writeln!(output, "epoch {} begins", mended.recovered.epoch)?,
+        false => writeln!(output, "epoch {} goes on", mended.recovered.epoch)?,
+    }
+    Ok(())
+}
+
+fn mended_json(mended: &Mended, is_new: bool) -> Value {
+    let damages = mended.recovered.damages.iter();
+    let unreadable = mended.unreadable.iter();
+    json!({
+        "epoch": mended.recovered.epoch.to_string(),
+        "new_epoch": is_new,
+        "damages": damages.map(|damage| json!({
+            "segment": damage.segment,
+            "from": damage.from,
+            "through": damage.through,
+        })).collect::<Vec<_>>(),
+        "unreadable": unreadable.flat_map(|(name, lacks)| {
+            lacks.iter().map(move |(from, through)| json!({
+                "file": name,
+                "from": from,
+                "through": through,
+            }))
+        }).collect::<Vec<_>>(),
+        "lost": mended.lost.iter().map(|lost| json!({
+            "partition": lost.partition,
+            "from": lost.from,
+            "through": lost.through,
+        })).collect::<Vec<_>>(),
+    })
 }

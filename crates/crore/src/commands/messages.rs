@@ -4,7 +4,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use client::{Event, GapCause, GapReason, HistoryGap, Message, Position, SkipReason};
+use client::{
+    CloseCode, ErrorCode, Event, GapCause, GapReason, HistoryGap, Message, Position, Reason,
+    ServerError, SkipReason,
+};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -166,7 +169,7 @@ pub fn event_sentence(event: &Event) -> Option<String> {
             cause: GapCause::Reconnected,
             ..
         } => Some(format!(
-            "gap: {}: what was published while the connection was lost is not recovered for filters",
+            "gap: {}: messages that were published while the connection was lost are not recovered for filters",
             escape(filter)
         )),
         Event::Gap {
@@ -203,7 +206,7 @@ pub fn event_sentence(event: &Event) -> Option<String> {
             escape(&error.to_string())
         )),
         Event::Unsubscribed { error: None, .. } => None,
-        Event::Error(error) => Some(escape(&error.to_string())),
+        Event::Error(error) => Some(escape(&with_remedy(error))),
         Event::TokenExpires { in_ms } => {
             Some(format!("the token expires in {} s", in_ms.div_ceil(1_000)))
         }
@@ -215,7 +218,7 @@ pub fn event_sentence(event: &Event) -> Option<String> {
         Event::GoAway {
             return_after_ms, ..
         } => Some(format!(
-            "the server asks to leave and to return after {return_after_ms} ms"
+            "the server asks the client to leave, and to return after {return_after_ms} ms"
         )),
         Event::Disconnected {
             reason,
@@ -224,10 +227,23 @@ pub fn event_sentence(event: &Event) -> Option<String> {
             "not connected: {}; next attempt in {delay_ms} ms",
             escape(&reason.to_string())
         )),
+        // The error before it has said why.
+        Event::Disconnected {
+            reason: Reason::Closed { code, .. },
+            retry_in_ms: None,
+        } if *code == CloseCode::Unauthorized.number() => None,
         Event::Disconnected {
             reason,
             retry_in_ms: None,
         } => Some(format!("not connected: {}", escape(&reason.to_string()))),
+    }
+}
+
+/// A refusal, and for one that a token would have avoided, how to give one.
+fn with_remedy(error: &ServerError) -> String {
+    match ErrorCode::from_number(error.code.into()) {
+        Some(ErrorCode::Unauthorized) => format!("{error}: use --token-file FILE or CRORE_TOKEN"),
+        _ => error.to_string(),
     }
 }
 
@@ -255,7 +271,7 @@ pub fn history_gap_sentence(
     let (from, to) = history_gap_ends(epoch, gap, asked);
     let from = from.map_or("the beginning".into(), position_text);
     format!(
-        "gap: {}: messages after {from} up to {} cannot be had any more ({})",
+        "gap: {}: messages after {from} up to {} are no longer available ({})",
         escape(topic),
         position_text(to),
         cause_word(GapCause::Announced(gap.reason))
@@ -346,9 +362,7 @@ pub fn cause_word(cause: GapCause) -> &'static str {
 
 fn skip_word(reason: SkipReason) -> &'static str {
     match reason {
-        SkipReason::Slow => "slow",
         SkipReason::Conflated => "conflated",
-        SkipReason::Expired => "expired",
         SkipReason::Dropped => "dropped",
         _ => "other",
     }
@@ -440,19 +454,19 @@ mod tests {
             4,
             GapReason::Evicted,
             json!({"event": "gap", "topic": "a", "from": "7:4", "to": "7:9", "cause": "evicted"}),
-            "gap: a: messages after 7:4 up to 7:9 cannot be had any more (evicted)",
+            "gap: a: messages after 7:4 up to 7:9 are no longer available (evicted)",
         );
         check(
             0,
             GapReason::HistoryLimit,
             json!({"event": "gap", "topic": "a", "from": null, "to": "7:9", "cause": "history_limit"}),
-            "gap: a: messages after the beginning up to 7:9 cannot be had any more (history_limit)",
+            "gap: a: messages after the beginning up to 7:9 are no longer available (history_limit)",
         );
         check(
             0,
             GapReason::UnknownEpoch,
             json!({"event": "gap", "topic": "a", "from": "3:4", "to": "7:9", "cause": "unknown_epoch"}),
-            "gap: a: messages after 3:4 up to 7:9 cannot be had any more (unknown_epoch)",
+            "gap: a: messages after 3:4 up to 7:9 are no longer available (unknown_epoch)",
         );
     }
 

@@ -12,6 +12,7 @@ pub mod health;
 pub mod history;
 mod listing;
 pub mod log;
+pub mod login;
 mod man;
 mod messages;
 mod metrics;
@@ -49,6 +50,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Doctor(arguments) => crate::doctor::run(&arguments),
         Command::Plan(arguments) => crate::plan::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Login(arguments) => login::run(&arguments),
         Command::Tls(arguments) => tls::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Drain(arguments) => drain::run(&arguments),

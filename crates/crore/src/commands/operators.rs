@@ -1,13 +1,15 @@
 //! Requests to a running node's operators' port, for the commands that look at a node or act on it.
 //!
-//! Invariants: an API key comes from a file and goes nowhere but into its field; an answer is bounded, and so is the wait for each
-//! part of it.
+//! A node of this machine is asked by its operators' socket, where that is there: no key is needed then. Invariants: an API key comes
+//! from a file and goes nowhere but into its field; an answer is bounded, and so is the wait for each part of it.
 
 use crate::entitled::secret_of_file;
+use crate::operators_socket;
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,20 +21,29 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// A node's operators' port, and who asks there.
 #[derive(Debug, clap::Args)]
 pub struct Port {
-    /// The node's operators' port.
+    /// The node's operators' port, or unix:PATH of its operators' socket. For a node on this machine the socket is found automatically.
     #[arg(
         long = "operators",
         visible_alias = "url",
         value_name = "URL",
+        env = "CRORE_OPERATORS",
         default_value = "http://127.0.0.1:8801"
     )]
     url: String,
-    /// An API key with operate = true, in a file; needed where the port is not of this machine.
+    /// A file with an API key that has operate = true. It is needed if the operators' socket cannot be used.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
 }
 
 impl Port {
+    /// The port of a node of this machine, which is asked without a key.
+    pub fn here(url: &str) -> Port {
+        Port {
+            url: url.into(),
+            api_key_file: None,
+        }
+    }
+
     /// A request without a body, and its answer.
     ///
     /// # Errors
@@ -61,13 +72,9 @@ pub fn ask_within(
     body: Option<&Value>,
 ) -> anyhow::Result<Value> {
     let url = &port.url;
-    let authority = url
-        .strip_prefix("http://")
-        .ok_or_else(|| anyhow!("{url} is no address of an operators' port (http://...)"))?;
+    let mut stream = connect(port, patience)?;
+    let authority = url.strip_prefix("http://").unwrap_or("localhost");
     let authority = authority.trim_end_matches('/');
-    let mut stream = connect(authority).with_context(|| format!("no node answers at {url}"))?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
     let mut request =
         format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n");
     if let Some(file) = &port.api_key_file {
@@ -107,16 +114,45 @@ pub fn ask_within(
     Ok(value)
 }
 
-/// The first of the name's addresses that takes the connection.
-fn connect(authority: &str) -> io::Result<TcpStream> {
+/// A way to a node.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
+/// By the socket that is named, or by the one of a port of this machine where no key is given; else by the port.
+fn connect(port: &Port, patience: Duration) -> anyhow::Result<Box<dyn Stream>> {
+    let url = &port.url;
+    let nobody = || format!("no node answers at {url}");
+    let by_socket = |stream: UnixStream| -> anyhow::Result<Box<dyn Stream>> {
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Box::new(stream))
+    };
+    if let Some(path) = url.strip_prefix("unix:") {
+        return by_socket(UnixStream::connect(path).with_context(nobody)?);
+    }
+    let authority = url.strip_prefix("http://").ok_or_else(|| {
+        anyhow!("{url} is no address of an operators' port (http://... or unix:...)")
+    })?;
+    let addresses = authority.trim_end_matches('/').to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses.with_context(nobody)?.collect();
+    if port.api_key_file.is_none()
+        && let Some(here) = addresses.iter().find(|address| address.ip().is_loopback())
+        && let Some(stream) = operators_socket::connect(here.port())
+    {
+        return by_socket(stream);
+    }
     let mut result = Err(io::Error::other("the name has no address"));
-    for address in authority.to_socket_addrs()? {
+    for address in addresses {
         result = TcpStream::connect_timeout(&address, PATIENCE);
         if result.is_ok() {
             break;
         }
     }
-    result
+    let stream = result.with_context(nobody)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(Box::new(stream))
 }
 
 /// A text as part of a query.

@@ -23,7 +23,7 @@ const WINDOW_MAX: usize = 512;
 pub struct Arguments {
     /// The topic.
     topic: String,
-    /// The message; without it, each line of standard input is one.
+    /// The message. Without it, each line of standard input is a message.
     text: Option<String>,
     /// Media type of the messages.
     #[arg(long, value_name = "TYPE")]
@@ -31,30 +31,30 @@ pub struct Arguments {
     /// A tag; may be repeated.
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     tags: Vec<(String, String)>,
-    /// Keep it as the topic's retained message; an empty text removes the retained one.
+    /// Make it the topic's retained message. An empty text removes the retained message.
     #[arg(long)]
     retain: bool,
-    /// Append it once only, known by this key of the topic: a repeat is answered with the first position. Of several lines
-    /// each but the first has its place behind the key. The server forgets a key after a while (5 minutes by default).
+    /// Append the message only once: a repeat with this key is answered with the first position. With several lines, each line
+    /// after the first has its number added to the key. The server forgets a key after a while (5 minutes by default).
     #[arg(long, value_name = "KEY", conflicts_with = "producer")]
     idempotency_key: Option<String>,
-    /// Append it once only, known by this producer's sequence; the newest connection with this id fences older ones.
+    /// Append the message only once, by this producer and its sequence. The newest connection with this id fences older ones.
     #[arg(long, value_name = "ID")]
     producer: Option<String>,
-    /// Sequence of the message, or of the first line; each further line has the next one. Without it, microseconds since
-    /// 1970, so that it is higher the next time.
+    /// Sequence of the message, or of the first line; each further line has the next number. The default is the time in
+    /// microseconds since 1970, so that it is higher the next time.
     #[arg(long, value_name = "N", requires = "producer", value_parser = clap::value_parser!(u64).range(1..))]
     sequence: Option<u64>,
     /// Append only if this is the epoch of the topic's log.
     #[arg(long, value_name = "EPOCH")]
     expected_epoch: Option<u64>,
-    /// Give up when no acknowledgement came for so many seconds.
+    /// Give up after so many seconds without an acknowledgement.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Say nothing about what went well.
+    /// Print errors only.
     #[arg(long, short)]
     quiet: bool,
-    /// One JSON object for each acknowledgement.
+    /// Print one JSON object for each acknowledgement.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -68,6 +68,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     signals::exit_at_signal();
     let (client, events) = arguments.connection.connect("crore pub")?;
+    let timeout = Duration::from_secs(arguments.timeout);
+    arguments.connection.wait_for_node(&events, timeout)?;
     // What happens to the connection is told while the main thread waits for lines or answers.
     std::thread::spawn(move || {
         for event in events {
@@ -200,7 +202,7 @@ impl Window<'_> {
         match self.unknown_count {
             0 => Ok(()),
             count => Err(anyhow!(
-                "of {count} messages it is not known whether they were published"
+                "{count} messages were not acknowledged; they may have been published or not"
             )
             .into()),
         }
@@ -213,7 +215,7 @@ impl Window<'_> {
         let timeout = Duration::from_secs(self.arguments.timeout);
         let answer = oldest.wait_within(timeout).ok_or_else(|| {
             anyhow!(
-                "no acknowledgement within {} s; it is not known whether the message was published",
+                "no acknowledgement within {} s; the message may have been published or not",
                 timeout.as_secs()
             )
         })?;

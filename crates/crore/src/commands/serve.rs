@@ -4,6 +4,7 @@
 //! The first signal, or an operator, makes readiness fail, drains and ends ([`crate::draining`]); a second one ends at once. SIGHUP reads the
 //! configuration again ([`crate::reload`]).
 
+mod operating;
 mod serving;
 mod starting;
 mod wishes;
@@ -56,7 +57,8 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     let end_with_stdin = arguments.end_with_stdin;
     let (arguments, sockets) = sockets::inherited(&arguments.configuration)?;
     let configuration = configuration::load(&arguments.sources())?;
-    if inherited.is_there() {
+    let takes_over = inherited.is_there();
+    if takes_over {
         fail_at(2);
     }
     let log = assemble_logging::log(&configuration);
@@ -97,12 +99,20 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     shortages::watch(Arc::clone(&serving.node), limits)
         .context("no thread to watch for shortages")?;
     serving.take_over()?;
-    let operated = serving.operated(&configuration, (&reloader, &upgrader), sender);
+    let access = operating::access(&configuration, &operator_addresses);
+    let operated = serving.operated(&configuration, access, (&reloader, &upgrader), sender);
+    let sessions = Arc::clone(&operated.access.sessions);
+    let own_url = operated.access.own_url.clone();
+    let socket = operating::socket(&configuration, &operator_addresses, takes_over, log)?;
+    let listeners = operating::listeners(operators, socket.as_ref())?;
     let operating =
-        admin::spawn(operators, operated).context("the operators' port cannot be served")?;
+        admin::spawn(listeners, operated).context("the operators' port cannot be served")?;
     serving.push_metrics(&configuration, &reloader, log)?;
-    sys_statistics::spawn(&serving.node, &reloader).context("no thread to publish statistics")?;
+    let history = (!operator_addresses.is_empty()).then(|| Arc::clone(&serving.history));
+    sys_statistics::spawn(&serving.node, &reloader, history)
+        .context("no thread to publish statistics")?;
     tell_service_manager(&serving)?;
+    operating::announce(socket.as_ref(), (&sessions, &own_url), log);
     log.announce("ready", &[]);
 
     let wish = loop {

@@ -20,6 +20,7 @@ use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use zeroize::Zeroizing;
 
 /// Flags of `token`.
 #[derive(Debug, clap::Args)]
@@ -81,9 +82,6 @@ struct Generate {
     /// Filter whose history it may read; may be repeated.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     history: Vec<String>,
-    /// Filter whose subscribers it may see; may be repeated.
-    #[arg(long, value_name = "FILTER", value_parser = filter)]
-    presence: Vec<String>,
     /// Filter with which it may do all of these; may be repeated.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     all: Vec<String>,
@@ -120,9 +118,10 @@ struct Key {
     /// HS256, HS384 or HS512 for a secret; RS256, RS384, RS512, ES256, ES384 or EdDSA for a pair of files. Without it, an API key.
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Option<Algorithm>,
-    /// Directory for the files private.pem and public.pem; made if it is not there.
-    #[arg(long, value_name = "DIRECTORY", default_value = ".")]
-    out: PathBuf,
+    /// A file for the secret or the API key, which only its owner can read; without it they are printed. For a pair: a directory for the
+    /// files private.pem and public.pem, made if it is not there; without it, this one.
+    #[arg(long, short, value_name = "PATH")]
+    out: Option<PathBuf>,
     /// Name of an API key, for the table that is printed with it.
     #[arg(long, value_name = "NAME", default_value = "server")]
     name: String,
@@ -227,7 +226,6 @@ fn claims(arguments: &Generate, subject: Option<String>, now_s: u64) -> Result<V
         ("subscribe", &arguments.subscribe),
         ("publish", &arguments.publish),
         ("history", &arguments.history),
-        ("presence", &arguments.presence),
         ("all", &arguments.all),
     ];
     let given = lists.iter().filter(|(_, filters)| !filters.is_empty());
@@ -306,9 +304,18 @@ fn say_refused(refusal: &Refusal) -> Result<(), Ending> {
 
 fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
-    writeln!(output, "taken")?;
+    writeln!(output, "valid")?;
     if !entitlement.subject.is_empty() {
         writeln!(output, "subject        {}", entitlement.subject)?;
+    }
+    let signer = &entitlement.terms.signer;
+    if !signer.issuer.is_empty() {
+        writeln!(output, "issuer         {}", signer.issuer)?;
+    }
+    if entitlement.kind() == CredentialKind::Token {
+        // Either is a name for `crore token revoke --key`.
+        let key = [&*signer.key_id, &signer.thumbprint()].join(" ");
+        writeln!(output, "key            {}", key.trim_start())?;
     }
     let expires = match entitlement.expires_s {
         NEVER => "never".into(),
@@ -320,7 +327,6 @@ fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Endin
         ("subscribe", Action::Subscribe),
         ("publish", Action::Publish),
         ("history", Action::History),
-        ("presence", Action::Presence),
     ] {
         let filters = permissions.of(action);
         let list = match filters.is_empty() {
@@ -360,19 +366,8 @@ fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Endin
 }
 
 fn key(arguments: &Key) -> Result<(), Ending> {
-    let no_randomness = "the system has no randomness";
-    let mut output = std::io::stdout().lock();
     let Some(algorithm) = arguments.algorithm else {
-        let api_key = new_api_key().context(no_randomness)?;
-        let hash = sha256(api_key.as_bytes());
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        let name = configuration::value::quote(&arguments.name);
-        writeln!(
-            output,
-            "{}\n\n# The key is shown this once; the node knows its hash.\n[[api_key]]\nname = {name}\nsha256 = \"{hash}\"\npublish = []\nsubscribe = []\nhistory = []",
-            *api_key
-        )?;
-        return Ok(());
+        return api_key(arguments);
     };
     if algorithm.family() == Family::Hmac {
         let bytes = match algorithm {
@@ -380,15 +375,12 @@ fn key(arguments: &Key) -> Result<(), Ending> {
             Algorithm::HS384 => 48,
             _ => 64,
         };
-        let secret = new_secret(bytes).context(no_randomness)?;
-        for byte in secret.iter() {
-            write!(output, "{byte:02x}")?;
-        }
-        writeln!(output)?;
-        return Ok(());
+        let secret = new_secret(bytes).context(NO_RANDOMNESS)?;
+        let digits: Vec<String> = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        return give_secret(arguments, &Zeroizing::new(digits.concat()));
     }
-    let pair = new_pair(algorithm).context(no_randomness)?;
-    let directory = &arguments.out;
+    let pair = new_pair(algorithm).context(NO_RANDOMNESS)?;
+    let directory = arguments.out.as_deref().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)
         .with_context(|| format!("{} cannot be made", directory.display()))?;
     let files = [
@@ -403,16 +395,51 @@ fn key(arguments: &Key) -> Result<(), Ending> {
     }
     for (name, text, mode) in files {
         let file = directory.join(name);
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&file)
-            .and_then(|mut opened| opened.write_all(text.as_bytes()));
-        written.with_context(|| format!("{} cannot be written", file.display()))?;
-        writeln!(output, "{}", file.display())?;
+        write_new(&file, text, mode)?;
+        writeln!(std::io::stdout(), "{}", file.display())?;
     }
     Ok(())
+}
+
+const NO_RANDOMNESS: &str = "the system has no randomness";
+
+/// The key, and the table by which a node knows it.
+fn api_key(arguments: &Key) -> Result<(), Ending> {
+    let api_key = new_api_key().context(NO_RANDOMNESS)?;
+    let hash = sha256(api_key.as_bytes());
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = configuration::value::quote(&arguments.name);
+    give_secret(arguments, &api_key)?;
+    let remark = match arguments.out {
+        Some(_) => "# The node knows the key by its hash.",
+        None => "\n# The key is shown this once; the node knows its hash.",
+    };
+    writeln!(
+        std::io::stdout(),
+        "{remark}\n[[api_key]]\nname = {name}\nsha256 = \"{hash}\"\npublish = []\nsubscribe = []\nhistory = []"
+    )?;
+    Ok(())
+}
+
+/// Into its file, or to standard output.
+fn give_secret(arguments: &Key, secret: &str) -> Result<(), Ending> {
+    let line = Zeroizing::new(format!("{secret}\n"));
+    match &arguments.out {
+        Some(file) => write_new(file, &line, 0o600)?,
+        None => std::io::stdout().write_all(line.as_bytes())?,
+    }
+    Ok(())
+}
+
+/// A file that was not there, with these permissions whatever the umask is.
+fn write_new(file: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(file)
+        .and_then(|mut opened| opened.write_all(text.as_bytes()));
+    written.with_context(|| format!("{} cannot be written", file.display()))
 }
 
 fn algorithm(text: &str) -> Result<Algorithm, String> {

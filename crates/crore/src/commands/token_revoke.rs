@@ -11,21 +11,27 @@ use std::io::Write;
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct Arguments {
     /// The one token with this `jti`.
-    #[arg(long, value_name = "ID", group = "what", conflicts_with_all = ["sub", "issued_before"])]
+    #[arg(long, value_name = "ID", group = "what", conflicts_with_all = ["sub", "issued_before", "key"])]
     jti: Option<String>,
     /// All tokens of this `sub` that were issued until now, or before --issued-before.
     #[arg(long, value_name = "NAME", group = "what")]
     sub: Option<String>,
+    /// Of --sub: the tokens of this `iss` alone.
+    #[arg(long, value_name = "NAME", requires = "sub")]
+    issuer: Option<String>,
+    /// All that this key has signed, by its name (`kid`) or, of a key without one, its thumbprint (`crore token check` shows both).
+    #[arg(long, value_name = "KID", group = "what", conflicts_with_all = ["sub", "issued_before"])]
+    key: Option<String>,
     /// Tokens that were issued before this moment (seconds since 1970, or `2026-01-31T12:00:00Z`); without --sub, of everybody.
     #[arg(long, value_name = "MOMENT", group = "what", value_parser = parse_moment_s)]
     issued_before: Option<u32>,
     /// Take back the revocation of this number.
-    #[arg(long, value_name = "NUMBER", group = "what", conflicts_with_all = ["jti", "sub", "issued_before", "ends"])]
+    #[arg(long, value_name = "NUMBER", group = "what", conflicts_with_all = ["jti", "sub", "key", "issued_before", "ends"])]
     take_back: Option<u64>,
     /// List what was revoked.
-    #[arg(long, group = "what", conflicts_with_all = ["jti", "sub", "issued_before", "ends", "take_back"])]
+    #[arg(long, group = "what", conflicts_with_all = ["jti", "sub", "key", "issued_before", "ends", "take_back"])]
     list: bool,
-    /// Until when it is kept; without it, until the last such token has expired.
+    /// Until when it is kept; without it, until the last such token has expired, and of --key for ever.
     #[arg(long, value_name = "MOMENT", value_parser = parse_moment_s)]
     ends: Option<u32>,
     #[command(flatten)]
@@ -48,7 +54,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         return Ok(());
     }
     let mut body = Map::new();
-    let texts = [("jti", &arguments.jti), ("sub", &arguments.sub)];
+    let texts = [
+        ("jti", &arguments.jti),
+        ("sub", &arguments.sub),
+        ("iss", &arguments.issuer),
+        ("kid", &arguments.key),
+    ];
     for (name, text) in texts {
         if let Some(text) = text {
             body.insert(name.into(), text.as_str().into());

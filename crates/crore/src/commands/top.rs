@@ -33,6 +33,8 @@ pub struct Arguments {
 const CURVE_LEN: usize = 240;
 /// A frame is not wider.
 const COLUMNS_MAX: usize = 120;
+/// How a person ends it.
+const QUIT: &str = "q quits";
 /// Columns and rows that all of it needs.
 const SIZE_MIN: (usize, usize) = (80, 24);
 
@@ -51,8 +53,8 @@ struct Shown<'a> {
     elapsed: Duration,
     /// Deliveries a second, the newest last.
     curve: &'a VecDeque<u64>,
-    /// Why there is nothing new.
-    trouble: Option<&'a str>,
+    /// Below everything else: how to end it, or why there is nothing new.
+    footer: &'a str,
 }
 
 /// What comes in while it shows.
@@ -82,7 +84,7 @@ fn print_once(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
     std::thread::sleep(Duration::from_secs(arguments.interval));
     seen.look(arguments)?;
     let mut output = std::io::stdout().lock();
-    for line in seen.frame(None) {
+    for line in seen.frame("") {
         writeln!(output, "{line}")?;
     }
     Ok(())
@@ -98,11 +100,11 @@ fn watch(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
     signals::watch_window(move || windows.send(Happened::Resized).is_ok());
     let screen = Screen::open()?;
     std::thread::spawn(move || watch_keys(&keys));
-    let mut trouble: Option<String> = None;
+    let mut footer = QUIT.to_owned();
     loop {
         let next_look = Instant::now() + interval;
         loop {
-            screen.show(&seen.frame(trouble.as_deref()))?;
+            screen.show(&seen.frame(&footer))?;
             match happened.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
                 Ok(Happened::Quit) => return Ok(()),
                 Ok(Happened::Resized) => {}
@@ -115,7 +117,10 @@ fn watch(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
                 }
             }
         }
-        trouble = seen.look(arguments).err().map(|error| format!("{error:#}"));
+        footer = match seen.look(arguments) {
+            Ok(()) => QUIT.into(),
+            Err(error) => format!("! {error:#}"),
+        };
     }
 }
 
@@ -179,14 +184,14 @@ impl Seen {
     }
 
     /// In the size that the terminal has now.
-    fn frame(&self, trouble: Option<&str>) -> Vec<String> {
+    fn frame(&self, footer: &str) -> Vec<String> {
         let shown = Shown {
             health: &self.health,
             before: &self.before.statistics,
             now: &self.now.statistics,
             elapsed: self.now.at - self.before.at,
             curve: &self.curve,
-            trouble,
+            footer,
         };
         frame(&shown, terminal::output_size().unwrap_or(SIZE_MIN))
     }
@@ -226,10 +231,8 @@ fn frame(shown: &Shown<'_>, (columns, rows): (usize, usize)) -> Vec<String> {
     let left = rows.saturating_sub(lines.len() + 2);
     lines.extend(memory(shown.now, left, columns));
     lines.truncate(rows.saturating_sub(1));
-    if let Some(trouble) = shown.trouble {
-        lines.push(format!("! {trouble}"));
-    } else {
-        lines.push("q quits".into());
+    if !shown.footer.is_empty() {
+        lines.push(shown.footer.into());
     }
     lines.iter().map(|line| cut(line, columns)).collect()
 }
@@ -272,7 +275,7 @@ fn figures(shown: &Shown<'_>) -> Vec<String> {
         ]),
         row([
             (
-                "  of most",
+                "  of maximum",
                 share(now("connections"), now("connections_max")),
             ),
             ("filters", grouped(now("filters"))),
@@ -302,7 +305,7 @@ fn figures(shown: &Shown<'_>) -> Vec<String> {
         row([
             ("lagged/s", grouped(per_s("lagging"))),
             ("gaps", grouped(of("total", "gaps"))),
-            ("slow, ended", grouped(of("total", "slow_closed"))),
+            ("slow closed", grouped(of("total", "slow_closed"))),
         ]),
         row([
             ("log", size(now("log_bytes"))),
@@ -413,7 +416,7 @@ mod tests {
         })
     }
 
-    fn shown_in(size: (usize, usize), trouble: Option<&str>) -> Vec<String> {
+    fn shown_in(size: (usize, usize), footer: &str) -> Vec<String> {
         let (before, now) = (statistics(1), statistics(3));
         let curve: VecDeque<u64> = (0..500).collect();
         let health = json!({"node": "n1", "version": "0.1.0", "status": "ready"});
@@ -423,7 +426,7 @@ mod tests {
             now: &now,
             elapsed: Duration::from_secs(2),
             curve: &curve,
-            trouble,
+            footer,
         };
         frame(&shown, size)
     }
@@ -431,7 +434,7 @@ mod tests {
     #[test]
     fn a_frame_fits_the_terminal() {
         for size in [(80, 24), (80, 60), (200, 50), (40, 10), (1, 1), (80, 5)] {
-            let lines = shown_in(size, None);
+            let lines = shown_in(size, QUIT);
             assert!(
                 lines.len() <= size.1.max(1),
                 "{size:?}: {} rows",
@@ -444,18 +447,27 @@ mod tests {
 
     #[test]
     fn what_a_frame_says() {
-        let text = shown_in((80, 24), None).join("\n");
+        let text = shown_in((80, 24), QUIT).join("\n");
         for expected in [
             "crore n1 0.1.0  ready  up 4m30s  2 threads",
             "connections     9,999,999",
+            "  of maximum      100.0 %",
+            "slow closed ",
             "delivered/s    12,345,678",
             "component_18",
             "q quits",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
-        let text = shown_in((80, 24), Some("no node answers")).join("\n");
+        let text = shown_in((80, 24), "! no node answers").join("\n");
         assert!(text.contains("! no node answers"), "{text}");
+        assert!(!text.contains(QUIT), "{text}");
+        // A screen that is printed once has no key to quit it.
+        let text = shown_in((80, 24), "").join("\n");
+        assert!(
+            !text.contains(QUIT) && text.contains("component_18"),
+            "{text}"
+        );
     }
 
     #[test]

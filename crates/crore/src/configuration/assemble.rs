@@ -101,7 +101,7 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
         .unwrap_or(cores.max(homes.unwrap_or(1)));
     let homes = homes.unwrap_or(cores.min(threads));
     let logs = logs(configuration);
-    let mut rules = vec![default_rule(configuration, &logs)];
+    let mut rules = vec![default_rule(configuration)];
     let mut rule_filters = FilterTrie::default();
     for entry in &configuration.rules {
         let log = entry
@@ -119,9 +119,8 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
             filter: filter.as_str().into(),
             log: log as u16,
             history_messages_max: entry.number("history_messages_max").unwrap_or(0) as u32,
-            history_age_max_ms: entry
-                .number("history_age_max")
-                .unwrap_or(logs[log].age_max_ms),
+            // Auto: as long as the log keeps them. It goes by a steady clock, and no wall clock may hide what it has.
+            history_age_max_ms: entry.number("history_age_max").unwrap_or(u64::MAX),
             message_bytes_max: entry
                 .number("message_bytes_max")
                 .unwrap_or(number_u64(configuration, "limits.message_bytes_max"))
@@ -230,7 +229,21 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
             .rules
             .iter()
             .any(|rule| rule.get("publish_from").is_some()),
+        are_loopback: is_of_this_machine(configuration),
     }
+}
+
+/// Whether nobody is asked for a credential, and only this machine connects, not a proxy for its clients.
+fn is_of_this_machine(configuration: &Configuration) -> bool {
+    let mut addresses = client_addresses(configuration);
+    addresses.extend(
+        tls_settings(configuration)
+            .into_iter()
+            .flat_map(|(tls, _)| tls),
+    );
+    configuration.text("entitlement.mode") != "tokens"
+        && addresses.iter().all(|address| address.ip().is_loopback())
+        && networks(configuration, "listen.proxies").next().is_none()
 }
 
 /// `None` where it is "auto".
@@ -297,7 +310,7 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
     logs
 }
 
-fn default_rule(configuration: &Configuration, logs: &[LogSettings]) -> RuleSettings {
+fn default_rule(configuration: &Configuration) -> RuleSettings {
     let declared = super::options::RULE_OPTIONS
         .iter()
         .find(|spec| spec.key == "history_messages_max")
@@ -308,7 +321,6 @@ fn default_rule(configuration: &Configuration, logs: &[LogSettings]) -> RuleSett
             Some(Value::Count(number)) => number as u32,
             _ => 0,
         },
-        history_age_max_ms: logs[0].age_max_ms,
         message_bytes_max: number_u32(configuration, "limits.message_bytes_max"),
         ..RuleSettings::default()
     }
@@ -358,7 +370,9 @@ fn limits(configuration: &Configuration) -> Limits {
         filter_levels_max: number("limits.filter_levels_max"),
         subscriptions_per_session_max: number("limits.subscriptions_per_session_max"),
         filters_per_session_max: number("limits.filters_per_session_max"),
+        filters_per_user_max: number("limits.filters_per_user_max"),
         // Auto: no limit.
+        subscribe_rate_max: number("limits.subscribe_rate_max"),
         publish_rate_max: number("limits.publish_rate_max"),
         publish_bytes_rate_max: number_u64(configuration, "limits.publish_bytes_rate_max"),
         requests_rate_max: number("http.requests_rate_max"),
@@ -374,6 +388,9 @@ fn limits(configuration: &Configuration) -> Limits {
         outbox_len_max: number("limits.outbox_len_max"),
         outbox_bytes_max: number("limits.outbox_bytes_max"),
         pinned_bytes_max: number_u64(configuration, "limits.pinned_bytes_max"),
+        anonymous_input_bytes_max: number("limits.anonymous_input_bytes_max"),
+        unfinished_input_timeout_ms: number("limits.unfinished_input_timeout"),
+        request_bytes_max: number("limits.request_bytes_max"),
         ring_bytes: number("limits.ring_bytes"),
         requests_inflight_max: number("limits.requests_inflight_max"),
         log_stall_timeout_ms: number("limits.log_stall_timeout"),
@@ -394,7 +411,7 @@ fn limits(configuration: &Configuration) -> Limits {
 
 /// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or has lost something. Seconds keep epochs in order for people; random bits keep the epochs of two
 /// logs that began in the same second apart.
-fn new_epoch() -> u64 {
+pub fn new_epoch() -> u64 {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

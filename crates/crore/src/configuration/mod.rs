@@ -86,18 +86,28 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
     }
     variables::read(&sources.variables, &mut configuration, &mut faults);
     for (flag, key, text) in &sources.flags {
-        configuration.set(
-            key,
-            Origin::Flag(flag),
-            |spec| spec.kind.read_text(text),
-            &mut faults,
-        );
+        let read = |spec: &OptionSpec| match spec.kind.is_secret() {
+            true => Err(secret_in_flag(spec)),
+            false => spec.kind.read_text(text),
+        };
+        configuration.set(key, Origin::Flag(flag), read, &mut faults);
     }
     if !faults.is_empty() {
         return Err(Faults(faults));
     }
     check(&configuration)?;
     Ok(configuration)
+}
+
+/// Everybody on the machine can read a command line, for as long as the process runs and over its upgrades.
+fn secret_in_flag(spec: &OptionSpec) -> Refusal {
+    let variable = spec.variable();
+    Refusal {
+        problem: "a secret on the command line stands in every list of processes".into(),
+        expected: format!(
+            "{variable}_FILE=FILE or {variable} in the environment, or the configuration's file"
+        ),
+    }
 }
 
 /// Checks a whole that did not come from one reading of the sources.

@@ -6,6 +6,7 @@
 pub mod entitlement;
 mod limits;
 mod metrics;
+mod operators;
 mod sys;
 mod tables;
 
@@ -15,6 +16,7 @@ use super::value::{Kind, Value};
 use entitlement::ENTITLEMENT_OPTIONS;
 use limits::LIMIT_OPTIONS;
 use metrics::METRICS_OPTIONS;
+use operators::OPERATORS_OPTIONS;
 use sys::SYS_OPTIONS;
 
 /// One option.
@@ -94,6 +96,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "tls",
         "TLS for clients, beside the plain addresses. On when a certificate is given. A reload reads certificate and key again.",
     ),
+    operators::SECTION,
     (
         "logging",
         "What the node says about itself on standard output. Never payloads.",
@@ -208,6 +211,8 @@ const MANY: u64 = u32::MAX as u64 - 1;
 pub const OPTIONS: &[OptionSpec] = &joined::<
     {
         NODE_OPTIONS.len()
+            + OPERATORS_OPTIONS.len()
+            + SERVING_OPTIONS.len()
             + METRICS_OPTIONS.len()
             + LIMIT_OPTIONS.len()
             + ENTITLEMENT_OPTIONS.len()
@@ -215,13 +220,15 @@ pub const OPTIONS: &[OptionSpec] = &joined::<
     },
 >([
     NODE_OPTIONS,
+    OPERATORS_OPTIONS,
+    SERVING_OPTIONS,
     METRICS_OPTIONS,
     LIMIT_OPTIONS,
     ENTITLEMENT_OPTIONS,
     SYS_OPTIONS,
 ]);
 
-const fn joined<const N: usize>(parts: [&[OptionSpec]; 5]) -> [OptionSpec; N] {
+const fn joined<const N: usize>(parts: [&[OptionSpec]; 7]) -> [OptionSpec; N] {
     let mut all = [parts[0][0]; N];
     let (mut at, mut part, mut place) = (0, 0, 0);
     while at < N {
@@ -319,7 +326,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "listen.open",
         Kind::Boolean,
         "false",
-        "Serve everybody who can reach the node, also where nobody is asked for a token (entitlement.mode = \"open\"): whoever can connect can publish and read all. Where listen.clients is not given, it becomes 0.0.0.0:8800.",
+        "Serve every client that can reach the node, even with authentication off (entitlement.mode = \"open\"): everyone who can connect can then publish and read everything. If listen.clients is not given, it becomes 0.0.0.0:8800.",
     ),
     option(
         "listen.operators",
@@ -405,6 +412,9 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "auto",
         "Connects to tls.listen in a second, and as many at once; further ones are closed. Auto: no limit.",
     ),
+];
+
+const SERVING_OPTIONS: &[OptionSpec] = &[
     option(
         "logging.format",
         Kind::Choice(&["text", "json"]),
@@ -577,6 +587,7 @@ mod tests {
                 "node.data_dir",
                 "node.group",
                 "node.user",
+                "operators.socket_group",
                 "tls.certificate_file",
                 "tls.key_file",
             ];

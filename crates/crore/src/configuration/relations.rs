@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 /// What a frame or record may need beside its payload: topic, content type, tags, numbers.
 const ENVELOPE_BYTES: u64 = 8 << 10;
+/// What a message may append beside its payload: content type and tags, up to their bound, and names.
+const ATTRIBUTES_BYTES: u64 = 24 << 10;
 
 /// At least, at most: `(greater key, lesser key, bytes between them)`.
 const AT_LEAST: &[(&str, &str, u64)] = &[
@@ -34,6 +36,11 @@ const AT_LEAST: &[(&str, &str, u64)] = &[
         ENVELOPE_BYTES,
     ),
     ("limits.pinned_bytes_max", "limits.outbox_bytes_max", 0),
+    (
+        "limits.request_bytes_max",
+        "limits.message_bytes_max",
+        ATTRIBUTES_BYTES,
+    ),
     (
         "limits.stream_credit_bytes",
         "limits.message_bytes_max",
@@ -63,6 +70,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     }
     check_threads(configuration, faults);
     check_user(configuration, faults);
+    check_operators(configuration, faults);
     check_listeners(configuration, faults);
     check_tls(configuration, faults);
     check_proxies(configuration, faults);
@@ -104,6 +112,27 @@ fn check_user(configuration: &Configuration, faults: &mut Vec<Fault>) {
     }
 }
 
+fn check_operators(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    let mut refuse = |key: &'static str, problem: &str, expected: &str| {
+        faults.push(Fault {
+            origin: configuration.get(key).1.clone(),
+            key: key.into(),
+            problem: problem.into(),
+            expected: expected.into(),
+        });
+    };
+    let socket = configuration.text("operators.socket");
+    if !matches!(socket, "auto" | "off") && !socket.starts_with('/') {
+        let expected = "\"auto\", \"off\", or a path that begins with a slash";
+        refuse("operators.socket", "it is no place for a socket", expected);
+    }
+    let origins = configuration.texts("operators.origins");
+    if origins.iter().any(|origin| origin == "*") {
+        let problem = "any page could operate the node in a browser that has logged in";
+        refuse("operators.origins", problem, "the origins of your proxies");
+    }
+}
+
 fn check_metrics(configuration: &Configuration, faults: &mut Vec<Fault>) {
     if let Some((_, origin)) = configuration.given("metrics.push_to")
         && Target::parse(configuration.text("metrics.push_to"), 0).is_none()
@@ -139,9 +168,9 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
                 origin: origin.clone(),
                 key: key.into(),
                 problem: format!(
-                    "{address} can be reached from outside, and nobody is asked for a token: whoever can connect could publish and read everything"
+                    "{address} can be reached from outside, and authentication is off: everyone who can connect could publish and read everything"
                 ),
-                expected: "a loopback address, entitlement.mode = \"tokens\", or --open (listen.open = true) to say that this is meant".into(),
+                expected: "a loopback address, entitlement.mode = \"tokens\", or --open (listen.open = true) if you want that".into(),
             });
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what [`Value`]'s TOML form shows reads back as the same value, but for secrets, which are not shown.
 
+mod addresses;
+
 use super::moment::parse_moment;
 use broker::settings::TicketKey;
 use std::fmt;
@@ -155,7 +157,10 @@ impl Kind {
                 true => "this is not a valid value".into(),
                 false => format!("{raw} is not a valid value"),
             },
-            expected: self.expectation(),
+            expected: match self {
+                Kind::Addresses => addresses::expectation(raw, self.expectation()),
+                _ => self.expectation(),
+            },
         })
     }
 

@@ -12,11 +12,11 @@ use std::io::{self, Read};
 /// Variables that are read elsewhere: those of commands' flags, and of an upgrade.
 const OTHER_VARIABLES: [&str; 6] = [
     "CRORE_CONFIG",
+    "CRORE_OPERATORS",
     "CRORE_URL",
     "CRORE_TOKEN",
     "CRORE_TOKEN_FILE",
     node::upgrade::INHERIT,
-    node::upgrade::FAIL_AT,
 ];
 /// Behind the name of an option's variable.
 const FILE_SUFFIX: &str = "_FILE";
@@ -64,8 +64,11 @@ fn option_of(name: &str) -> Option<(&'static OptionSpec, bool)> {
 }
 
 fn is_meant_for_us(name: &str) -> bool {
-    name.strip_prefix("CRORE_")
-        .is_some_and(|rest| !OTHER_VARIABLES.contains(&name) && !comes_from_an_orchestrator(rest))
+    name.strip_prefix("CRORE_").is_some_and(|rest| {
+        !OTHER_VARIABLES.contains(&name)
+            && !node::upgrade::SWITCHES.contains(&name)
+            && !comes_from_an_orchestrator(rest)
+    })
 }
 
 fn unknown_variable(name: &str) -> Fault {

@@ -15,12 +15,21 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word.
+    /// The word in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Ok => "ok",
             Verdict::Limits => "limits",
             Verdict::Bad => "bad",
+        }
+    }
+
+    /// The word for a person: what needs attention stands out.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Limits => "LOW",
+            Verdict::Bad => "BAD",
         }
     }
 }
@@ -42,7 +51,7 @@ impl Change {
         format!("sysctl -w {}", self.line())
     }
 
-    /// What sets it for ever, in a file of `/etc/sysctl.d/`.
+    /// What sets it permanently, in a file of `/etc/sysctl.d/`.
     pub fn line(&self) -> String {
         match self.to.contains(char::is_whitespace) {
             true => format!("{}='{}'", self.name, self.to),

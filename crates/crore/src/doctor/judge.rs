@@ -5,12 +5,15 @@ use super::machine::Machine;
 use super::tuning;
 use super::walls::{self, Wish};
 
+/// The target where nobody asked for another: more than most nodes ever need.
+const TARGET: u64 = 100_000;
+
 /// What the doctor has to say.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
     /// Connections that it judged against.
     pub target: u64,
-    /// Nobody asked for so many: it is what the memory has room for.
+    /// Nobody asked for so many.
     pub is_own_target: bool,
     /// One after the other, walls first.
     pub findings: Vec<Finding>,
@@ -23,10 +26,10 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Judges a machine against a number of connections, or against what its memory could hold.
+    /// Judges a machine against a number of connections. Without one it is 100,000, or what its memory could hold if that is less.
     pub fn of(machine: &Machine, target: Option<u64>, io_threads: Option<u64>) -> Judgement {
-        let room = walls::memory_room(machine).unwrap_or(0);
-        let connections = target.unwrap_or(room);
+        let room = walls::memory_room(machine).unwrap_or(TARGET);
+        let connections = target.unwrap_or(TARGET.min(room));
         let io_threads = io_threads.or(machine.cores()).unwrap_or(1).max(1);
         let wish = Wish {
             connections,
@@ -60,36 +63,42 @@ impl Judgement {
     /// The conclusion in sentences.
     pub fn conclusion(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let target = match self.is_own_target {
+        let target = count(self.target);
+        lines.push(match self.is_own_target {
+            false => format!("Judged against {target} connections."),
+            true if self.target < TARGET => {
+                format!("Judged against {target} connections: the memory has no room for more.")
+            }
             true => format!(
-                "Judged against {} connections: what the memory has room for.",
-                count(self.target)
+                "Judged against {target} connections (--target-connections sets another number)."
             ),
-            false => format!("Judged against {} connections.", count(self.target)),
+        });
+        let Some((wall, connections)) = self.now else {
+            lines.push("Nothing here tells how many connections this machine can hold.".into());
+            return lines;
         };
-        lines.push(target);
-        match self.now {
-            None => {
-                lines.push("Nothing here tells how many connections this machine can hold.".into())
-            }
-            Some((wall, connections)) => {
-                lines.push(format!(
-                    "This machine can hold {} connections now; the first wall is {wall}.",
-                    count(connections)
-                ));
-                if let Some((wall, after)) = self.after_apply {
-                    lines.push(format!(
-                        "After `crore doctor --apply`: {}; the first wall is then {wall}.",
-                        count(after)
-                    ));
-                }
-                if let Some((wall, after)) = self.after_all {
-                    lines.push(format!(
-                        "When everything above has been done: {}; the first wall is then {wall}.",
-                        count(after)
-                    ));
-                }
-            }
+        lines.push(format!(
+            "This machine can hold {} connections now. The first limit is {wall}.",
+            count(connections)
+        ));
+        // Where nothing more is gained, nothing is said.
+        let mut before = connections;
+        if let Some((wall, after)) = self.after_apply
+            && after != before
+        {
+            before = after;
+            lines.push(format!(
+                "After `crore doctor --apply`: {}. The first limit is then {wall}.",
+                count(after)
+            ));
+        }
+        if let Some((wall, after)) = self.after_all
+            && after != before
+        {
+            lines.push(format!(
+                "With all advice below followed: {}. The first limit is then {wall}.",
+                count(after)
+            ));
         }
         lines
     }

@@ -32,31 +32,31 @@ use std::path::{Path, PathBuf};
 /// Flags of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Judge against so many connections (1M, 250k); without it against what the memory has room for.
+    /// Judge the machine against this number of connections (1M, 250k). The default is 100k, or what its memory has room for if that is less.
     #[arg(long, value_name = "N", value_parser = connections)]
     target_connections: Option<u64>,
-    /// I/O threads that the node is to have; without it one for each processor.
+    /// I/O threads of the node. The default is one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     io_threads: Option<u64>,
-    /// Set the kernel parameters that are proposed, after showing them; needs root.
+    /// Show the proposed kernel parameters, ask, and set them. Needs root.
     #[arg(long)]
     apply: bool,
     /// With --apply: do not ask.
     #[arg(long, requires = "apply")]
     yes: bool,
-    /// Operators' port of a running node: print its memory by component. Without it the default one is tried.
+    /// The operators' port of a running node, whose memory is printed by component. The default port is tried by itself.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
     /// One JSON object.
     #[arg(long)]
     json: bool,
-    /// Look at the machine whose /proc and /sys lie below this directory.
+    /// Examine the machine whose /proc and /sys are below this directory.
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     root: PathBuf,
-    /// Judge a machine that was captured, instead of this one.
+    /// Judge a captured machine instead of this one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "root"])]
     machine: Option<PathBuf>,
-    /// Write what was read of the machine to a file, for --machine.
+    /// Write everything that was read of the machine to a file, for --machine.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
 }
@@ -100,9 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     } else {
         if !outcomes.is_empty() {
             writeln!(output)?;
-            for line in judgement.conclusion() {
-                writeln!(output, "{line}")?;
-            }
+            show::conclusion(&judgement, &mut output)?;
         }
         if let Some(memory) = &node {
             let url = arguments.admin.as_deref().unwrap_or(ADMIN_URL);

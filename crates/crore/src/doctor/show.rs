@@ -7,15 +7,24 @@ use super::node::NodeMemory;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Findings and the conclusion.
+/// The conclusion first, then the findings.
 ///
 /// # Errors
 /// Standard output fails.
 pub fn judgement(judgement: &Judgement, output: &mut impl Write) -> io::Result<()> {
+    conclusion(judgement, output)?;
+    writeln!(output)?;
     for finding in &judgement.findings {
         show(finding, output)?;
     }
-    writeln!(output)?;
+    Ok(())
+}
+
+/// How many connections the machine can hold.
+///
+/// # Errors
+/// Standard output fails.
+pub fn conclusion(judgement: &Judgement, output: &mut impl Write) -> io::Result<()> {
     for line in judgement.conclusion() {
         writeln!(output, "{line}")?;
     }
@@ -23,19 +32,19 @@ pub fn judgement(judgement: &Judgement, output: &mut impl Write) -> io::Result<(
 }
 
 fn show(finding: &Finding, output: &mut impl Write) -> io::Result<()> {
-    let word = finding.verdict.word();
-    writeln!(output, "{word:<7} {}: {}", finding.name, finding.value)?;
-    writeln!(output, "        {}", finding.meaning)?;
+    let mark = finding.verdict.mark();
+    writeln!(output, "{mark:<4} {}: {}", finding.name, finding.value)?;
+    writeln!(output, "     {}", finding.meaning)?;
     if let Some(change) = &finding.change {
-        writeln!(output, "     -> {}", change.command())?;
+        writeln!(output, "  -> {}", change.command())?;
         writeln!(
             output,
-            "        for ever: `{}` in /etc/sysctl.d/90-crore.conf; `crore doctor --apply` sets it now",
+            "     permanently: `{}` in /etc/sysctl.d/90-crore.conf; `crore doctor --apply` sets it now",
             change.line()
         )?;
     }
     for advice in &finding.advice {
-        writeln!(output, "     -> {advice}")?;
+        writeln!(output, "  -> {advice}")?;
     }
     Ok(())
 }
@@ -76,16 +85,16 @@ pub fn outcome(outcome: &Outcome, output: &mut impl Write) -> io::Result<()> {
         Ok(_) if outcome.is_done() => {
             writeln!(
                 output,
-                "done    {}: {} (was {})",
+                "done {}: {} (was {})",
                 change.name, change.to, change.from
             )
         }
         Ok(value) => writeln!(
             output,
-            "bad     {}: the kernel has {value} and not {}",
+            "BAD  {}: the kernel has {value} and not {}",
             change.name, change.to
         ),
-        Err(reason) => writeln!(output, "bad     {}: {reason}", change.name),
+        Err(reason) => writeln!(output, "BAD  {}: {reason}", change.name),
     }
 }
 

@@ -44,9 +44,8 @@ fn a_small_virtual_machine_for_a_million() {
         limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
         limits network interface
         Judged against 1,000,000 connections.
-        This machine can hold 575,796 connections now; the first wall is net.ipv4.tcp_mem.
-        After `crore doctor --apply`: 1,000,000; the first wall is then net.ipv4.tcp_mem.
-        When everything above has been done: 1,000,000; the first wall is then net.ipv4.tcp_mem.
+        This machine can hold 575,796 connections now. The first limit is net.ipv4.tcp_mem.
+        After `crore doctor --apply`: 1,000,000. The first limit is then net.ipv4.tcp_mem.
         ",
     );
 }
@@ -84,9 +83,8 @@ fn without_io_uring_the_limit_of_open_files_holds() {
         limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
         limits network interface
         Judged against 1,000,000 connections.
-        This machine can hold 39,872 connections now; the first wall is open files.
-        After `crore doctor --apply`: 39,872; the first wall is then open files.
-        When everything above has been done: 1,000,000; the first wall is then net.ipv4.tcp_mem.
+        This machine can hold 39,872 connections now. The first limit is open files.
+        With all advice below followed: 1,000,000. The first limit is then net.ipv4.tcp_mem.
         ",
     );
 }
@@ -105,10 +103,9 @@ fn a_small_container_for_what_it_can_hold() {
         limits net.core.somaxconn -> net.core.somaxconn=4096
         limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
         limits net.ipv4.tcp_migrate_req
-        Judged against 46,317 connections: what the memory has room for.
-        This machine can hold 4,032 connections now; the first wall is open files.
-        After `crore doctor --apply`: 4,032; the first wall is then open files.
-        When everything above has been done: 46,317; the first wall is then memory.
+        Judged against 46,317 connections: the memory has no room for more.
+        This machine can hold 4,032 connections now. The first limit is open files.
+        With all advice below followed: 46,317. The first limit is then memory.
         ",
     );
 }
@@ -128,10 +125,36 @@ fn a_large_server_for_ten_million() {
         limits NUMA nodes
         limits network interface
         Judged against 10,000,000 connections.
-        This machine can hold 261,732 connections now; the first wall is conntrack.
-        After `crore doctor --apply`: 10,000,000; the first wall is then conntrack.
-        When everything above has been done: 10,000,000; the first wall is then conntrack.
+        This machine can hold 261,732 connections now. The first limit is conntrack.
+        After `crore doctor --apply`: 10,000,000. The first limit is then conntrack.
         ",
+    );
+}
+
+/// A machine that is sound for what most nodes need shows no faults by default, and says the sum first.
+#[test]
+fn a_sound_machine_looks_sound() {
+    let judgement = judge(SMALL_VIRTUAL_MACHINE, None);
+    assert_eq!((judgement.target, judgement.is_wanting()), (100_000, false));
+    let mut output = Vec::new();
+    super::show::judgement(&judgement, &mut output).unwrap();
+    let text = String::from_utf8(output).unwrap();
+    let first = "Judged against 100,000 connections (--target-connections sets another number).\n\
+                 This machine can hold 575,796 connections now.";
+    assert!(text.starts_with(first), "{text}");
+    assert!(
+        !text.contains("BAD") && !text.contains("for ever"),
+        "{text}"
+    );
+    assert!(text.contains("\nok   fs.nr_open: "), "{text}");
+    let wanting = judge(SMALL_VIRTUAL_MACHINE, Some(1_000_000));
+    let mut output = Vec::new();
+    super::show::judgement(&wanting, &mut output).unwrap();
+    let text = String::from_utf8(output).unwrap();
+    assert!(text.contains("\nLOW  net.ipv4.tcp_mem: "), "{text}");
+    assert!(
+        text.contains("     permanently: `net.ipv4.tcp_mem="),
+        "{text}"
     );
 }
 

@@ -54,6 +54,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
         ("ping_timeout", edge.ping_timeouts),
         ("unacknowledged", edge.unacknowledged),
         ("unfinished_input", edge.input_closed),
+        ("input_timeout", edge.input_timeouts),
     ];
     families.counters(
         "crore_connections_ended_by_node_total",
@@ -96,6 +97,11 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
         "crore_pinned_bytes",
         "Bytes that blocked connections own now.",
         edge.pinned_bytes,
+    );
+    families.gauge(
+        "crore_ring_segment_bytes",
+        "Bytes of segments of logs that large frames on their way to clients keep in memory now, dropped segments too.",
+        edge.ring_segment_bytes,
     );
     families.gauge(
         "crore_kept_input_bytes",

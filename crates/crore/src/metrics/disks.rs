@@ -88,6 +88,21 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
         "Segments that logs on disk dropped for age or size.",
         log.segments_dropped,
     );
+    families.counter(
+        "crore_disk_expiries_failed_total",
+        "Times that a log on disk was to drop a segment, or to look for one, and its disk refused.",
+        log.expiries_failed,
+    );
+    families.counter(
+        "crore_disk_removals_failed_total",
+        "Times that a file of a log on disk that counts no more could not be removed.",
+        log.removals_failed,
+    );
+    families.counter(
+        "crore_disk_retained_lost_total",
+        "Retained messages that are on disk no more: their segment was due, and they could not be read or copied.",
+        log.retained_lost,
+    );
     families.gauge(
         "crore_disk_torn_bytes",
         "Bytes that the start cut from the ends of logs: they had never been acknowledged.",

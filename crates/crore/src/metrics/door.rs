@@ -21,13 +21,15 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
     );
     families.counters(
         "crore_limit_refusals_total",
-        "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, connections of a user, clients behind proxies.",
+        "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, filters of a user, connections of a user, clients behind proxies.",
         "limit",
         &[
             ("publish_rate", turned_away.publishes_too_fast),
             ("requests_rate", turned_away.requests_too_fast),
             ("subscriptions_per_session", turned_away.subscriptions_too_many),
             ("filters_per_session", turned_away.filters_too_many),
+            ("subscribe_rate", turned_away.subscriptions_too_fast),
+            ("filters_of_user", turned_away.filters_of_user),
             ("user_connections", door.users.refused),
             ("clients_of_proxies", turned_away.clients_refused),
         ],

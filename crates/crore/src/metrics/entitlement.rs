@@ -86,7 +86,6 @@ pub fn write_edge(families: &mut Families, edge: &EdgeStatistics) {
             ("subscribe", forbidden.subscribe),
             ("publish", forbidden.publish),
             ("history", forbidden.history),
-            ("presence", forbidden.presence),
         ],
     );
     families.counter(

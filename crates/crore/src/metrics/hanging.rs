@@ -32,7 +32,7 @@ impl Judge for Hanging {
         };
         Judged {
             verdict: Ok(entitlement),
-            was_computed: true,
+            signatures_count: 1,
         }
     }
 

@@ -97,6 +97,11 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     Ok(())
 }
 
+/// The number of a group in `/etc/group`, by its name or that number itself.
+pub fn group_id(name: &str) -> Option<u32> {
+    Files::read().group(name)
+}
+
 impl Identity {
     /// Becomes it, for good, but for the right to bind low ports.
     fn take(&self) -> io::Result<()> {

@@ -7,6 +7,8 @@ struct Watched {
     began: Instant,
     second: u64,
     sockets: Statistics,
+    retention_failed: u64,
+    retained_lost: u64,
     courses: [Course; ALL.len()],
 }
 
@@ -16,6 +18,8 @@ impl Watched {
             began: Instant::now(),
             second: 0,
             sockets: Statistics::default(),
+            retention_failed: 0,
+            retained_lost: 0,
             courses: Default::default(),
         }
     }
@@ -27,6 +31,8 @@ impl Watched {
             at: self.began + Duration::from_secs(self.second),
             sockets: self.sockets,
             connections_max: 1_000,
+            retention_failed: self.retention_failed,
+            retained_lost: self.retained_lost,
         };
         let lines = look(&mut self.courses, &sample, |shortage| {
             format!("{shortage:?}: all")
@@ -113,8 +119,23 @@ fn each_shortage_goes_its_own_way() {
     (errors.watches, errors.other) = (1, 1);
     (node.sockets.starved_writes, node.sockets.refused) = (1, 1);
     node.sockets.closed = 1;
+    (node.retention_failed, node.retained_lost) = (1, 1);
     assert_eq!(node.look().len(), ALL.len());
     let ends: Vec<String> = (0..10).flat_map(|_| node.look()).collect();
     assert_eq!(ends.len(), ALL.len());
     assert!(ends.iter().all(|line| line.starts_with("Info")), "{ends:?}");
+}
+
+/// A disk that refuses retention once a second has a line a minute.
+#[test]
+fn a_disk_that_does_not_let_a_log_forget() {
+    let mut node = Watched::new();
+    let mut lines = Vec::new();
+    for _ in 0..150 {
+        node.retention_failed += 1;
+        lines.extend(node.look());
+    }
+    let line = "Warn A log on disk cannot drop what is too old or too much: its disk refuses. limit=Retention: all";
+    let counts = ["count=1", "count=60 for_s=60", "count=60 for_s=120"];
+    assert_eq!(lines, counts.map(|count| format!("{line} {count}")));
 }

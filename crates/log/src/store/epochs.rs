@@ -14,11 +14,11 @@
 
 use super::checksum::crc32c;
 use super::disk::{Disk, DiskError};
-use super::files::Files;
+use super::files::{Files, patiently};
 use super::format::{u16_at, u32_at, u64_at};
 use super::{Damage, OlderEpoch};
 
-const NAME: &str = "epochs";
+pub(super) const NAME: &str = "epochs";
 const UNFINISHED_NAME: &str = "epochs.new";
 const MAGIC: [u8; 8] = *b"CROREEPO";
 const VERSION: u16 = 1;
@@ -97,15 +97,19 @@ impl Epochs {
         files: &mut Files<D>,
         partitions_count: u32,
     ) -> Result<EpochsFound, DiskError> {
-        let mut file = match files.disk.open(NAME) {
-            Err(DiskError::NotFound) => return Ok(EpochsFound::Missing),
-            opened => opened?,
-        };
-        let length = files.disk.len(&mut file)?.min(FILE_BYTES_MAX);
-        let mut bytes = vec![0; length as usize];
-        let read = files.disk.read_at(&mut file, 0, &mut bytes)?;
-        bytes.truncate(read);
-        Ok(Epochs::decode(&bytes, partitions_count))
+        match patiently(|| read_bytes(&mut files.disk)) {
+            Ok(bytes) => Ok(Epochs::decode(&bytes, partitions_count)),
+            Err(DiskError::NotFound) => Ok(EpochsFound::Missing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The number of partitions that the file gives, if it is whole: where no segment gives it.
+    pub fn partitions_count<D: Disk>(files: &mut Files<D>) -> Option<u32> {
+        let bytes = patiently(|| read_bytes(&mut files.disk)).ok()?;
+        let count = bytes.get(12..16).map(|count| u32_at(count, 0))?;
+        let found = Epochs::decode(&bytes, count);
+        matches!(found, EpochsFound::Whole(_)).then_some(count)
     }
 
     fn decode(bytes: &[u8], partitions_count: u32) -> EpochsFound {
@@ -187,4 +191,13 @@ impl Epochs {
         files.disk.rename(UNFINISHED_NAME, NAME)?;
         files.disk.sync_directory()
     }
+}
+
+fn read_bytes<D: Disk>(disk: &mut D) -> Result<Vec<u8>, DiskError> {
+    let mut file = disk.open(NAME)?;
+    let length = disk.len(&mut file)?.min(FILE_BYTES_MAX);
+    let mut bytes = vec![0; length as usize];
+    let read = disk.read_at(&mut file, 0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }

@@ -6,6 +6,14 @@
 //! again as it may be ([`Sweep`]); then everything before the present end is gone through once. So files take one and a
 //! half times the greater of `bytes_max` and what the retained messages take, and a segment, but not more. Between two
 //! sweeps half of that is appended, and a sweep copies no more than the retained messages: about two bytes for each byte.
+//!
+//! A disk with faults does not stop it. A segment that is due goes without its retained messages, and these are counted, where
+//! - the disk has not given a message for a while (see `unreadable`): that one;
+//! - [`LOOKS_FAILED_MAX`] looks in a row have failed because the disk has no room for the copies, or does not give the segment
+//!   and its index: all of the segment that were not copied yet.
+//!
+//! A file that cannot be removed is tried again with each look. Meanwhile the file `end` says that it does not count, and what
+//! comes behind it is dropped in turn.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -20,6 +28,9 @@ use stdx::chunk::Slice;
 /// Bytes of retained messages copied in one batch, about.
 const COPY_BATCH_BYTES: usize = 1 << 20;
 
+/// Looks in a row that may fail before the oldest segment goes as it is: ten seconds, where a look is due each second.
+const LOOKS_FAILED_MAX: u32 = 10;
+
 /// Retained messages of a segment that are looked for one by one in those behind it. More are compared list by list: a
 /// hundred thousand times forty searches would hold up every batch for minutes.
 const LOOKUPS_MAX: usize = 64;
@@ -33,6 +44,8 @@ pub struct Dropped {
     pub topics: Vec<(u32, Slice)>,
     /// Bytes that went.
     pub bytes: u64,
+    /// Retained messages that went with it although nothing has replaced them: they could not be read or copied.
+    pub retained_lost: u64,
 }
 
 /// See the module.
@@ -62,6 +75,22 @@ impl<D: Disk> Store<D> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
         }
+        self.unreadable.looks += 1;
+        let _ = self.note_end(false); // the next look tries again
+        let looked = self.look(now_ms);
+        self.expiries_failed = match looked {
+            Ok(_) => 0,
+            Err(_) => self.expiries_failed.saturating_add(1),
+        };
+        looked
+    }
+
+    /// Files that could not be removed since this was last asked. Each is tried again with every look.
+    pub fn take_removals_failed(&mut self) -> u64 {
+        std::mem::take(&mut self.removals_failed)
+    }
+
+    fn look(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
         self.remove_leftovers();
         let oldest = self
             .segments
@@ -71,7 +100,7 @@ impl<D: Disk> Store<D> {
             super::format::sequence_of(name, ".log").is_some_and(|sequence| sequence < oldest)
         };
         if self.leftovers.iter().any(is_dropped) {
-            return Err(StoreError::Disk(DiskError::Io(0)));
+            self.note_first()?;
         }
         if self.is_directory_dirty {
             // One dropped segment at most may come back after a crash, or the chain would seem to have lost its middle.
@@ -99,9 +128,14 @@ impl<D: Disk> Store<D> {
         }
         let oldest = self.segments.front();
         let retained_count = oldest.map_or(0, |oldest| oldest.index.retained_count());
-        let kept = match retained_count > LOOKUPS_MAX {
-            true => self.compare_kept()?,
-            false => self.repairing(|store| store.find_kept())?,
+        let is_hopeless = self.expiries_failed >= LOOKS_FAILED_MAX;
+        let found = match retained_count > LOOKUPS_MAX {
+            true => self.compare_kept(),
+            false => self.repairing(|store| store.find_kept()),
+        };
+        let (kept, unknown) = match found {
+            Err(StoreError::Disk(_)) if is_hopeless => (Vec::new(), retained_count as u64),
+            found => (found?, 0),
         };
         let kept_bytes: u64 = kept
             .iter()
@@ -113,9 +147,20 @@ impl<D: Disk> Store<D> {
         if !is_old && kept_bytes > oldest.valid_bytes / 2 && !self.is_swept() {
             return Ok(None);
         }
-        self.copy(&kept, now_ms)?;
-        let topics = self.repairing(|store| store.topics_of_oldest())?;
-        Ok(self.drop_oldest(topics))
+        let mut copied = 0;
+        match self.copy(&kept, now_ms, &mut copied) {
+            Err(StoreError::Disk(DiskError::NoSpace)) if is_hopeless => {}
+            done => done?,
+        }
+        let topics = match self.repairing(|store| store.topics_of_oldest()) {
+            // Homes keep topics that may have nothing left.
+            Err(StoreError::Disk(_)) if is_hopeless => Vec::new(),
+            topics => topics?,
+        };
+        Ok(self.drop_oldest(topics).map(|dropped| Dropped {
+            retained_lost: kept.len() as u64 - copied + unknown,
+            ..dropped
+        }))
     }
 
     /// Whether the oldest segment is to be copied although most of it is kept.
@@ -223,8 +268,8 @@ impl<D: Disk> Store<D> {
         Ok(kept)
     }
 
-    /// Copies retained messages to the end of the log. What cannot be read any more is lost.
-    fn copy(&mut self, kept: &[Kept], now_ms: u64) -> Result<(), StoreError> {
+    /// Copies retained messages to the end of the log and counts them. What cannot be read any more is lost.
+    fn copy(&mut self, kept: &[Kept], now_ms: u64, copied: &mut u64) -> Result<(), StoreError> {
         let mut rest = kept;
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -260,6 +305,7 @@ impl<D: Disk> Store<D> {
                 is_copy: true,
             });
             self.write_pieces(now_ms, pieces)?;
+            *copied += records.len() as u64;
         }
         Ok(())
     }
@@ -271,7 +317,10 @@ impl<D: Disk> Store<D> {
         retained: &Retained,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let sequence = self.segments[segment].head.sequence;
-        let mut bytes = self.read_bytes(sequence, retained.position, retained.length)?;
+        let read = self.read_or_give_up(sequence, retained.position, retained.length)?;
+        let Some(mut bytes) = read else {
+            return Ok(None);
+        };
         let Some(record) = RecordView::parse(&bytes).filter(super::format::is_sound) else {
             return Ok(None);
         };
@@ -321,6 +370,7 @@ impl<D: Disk> Store<D> {
             floors,
             topics,
             bytes: oldest.valid_bytes + oldest.index.file_bytes(),
+            retained_lost: 0,
         })
     }
 }

@@ -9,12 +9,37 @@ const FILES_OPEN_MAX: usize = 64;
 /// Pages of indexes in memory: 1 MiB.
 const PAGES_MAX: usize = 256;
 
+/// Bytes read at once of a file that cannot be read as a whole. Where that fails they are read page by page.
+const BLOCK_BYTES: usize = 1 << 20;
+/// How often a page is read before it counts as lost.
+pub(super) const READS_MAX: usize = 3;
+
+/// What a disk has given of a file.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub bytes: Vec<u8>,
+    /// First byte and the byte behind of what it has not given.
+    pub lacks: Vec<(u64, u64)>,
+}
+
 /// Why something could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadError {
     Disk(DiskError),
     /// The index file of this segment is damaged; it can be made again.
     Index(u64),
+}
+
+/// Tries a few times, while the disk fails.
+pub(super) fn patiently<T>(mut read: impl FnMut() -> Result<T, DiskError>) -> Result<T, DiskError> {
+    let mut result = read();
+    for _ in 1..READS_MAX {
+        match result {
+            Err(DiskError::Io(_)) => result = read(),
+            result => return result,
+        }
+    }
+    result
 }
 
 /// The disk and what is open on it.
@@ -67,6 +92,63 @@ impl<D: Disk> Files<D> {
         let read = self.read(name, 0, &mut bytes)?;
         bytes.truncate(read);
         Ok(bytes)
+    }
+
+    /// As [`Files::read_whole`]. Where the disk does not give the bytes there are zeros, which are no record.
+    ///
+    /// # Errors
+    /// The disk gives nothing of the file.
+    pub fn read_what_can_be(&mut self, name: &str, bytes_max: u64) -> Result<Read, DiskError> {
+        match self.read_whole(name, bytes_max) {
+            Ok(bytes) => {
+                return Ok(Read {
+                    bytes,
+                    lacks: Vec::new(),
+                });
+            }
+            Err(DiskError::Io(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let length = self.len(name)?.min(bytes_max);
+        let mut bytes = vec![0; usize::try_from(length).map_err(|_| DiskError::Io(0))?];
+        let (mut lacks, mut lacking): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
+        let blocks = bytes
+            .chunks_mut(BLOCK_BYTES)
+            .zip((0..).step_by(BLOCK_BYTES));
+        for (block, start) in blocks {
+            if self.read(name, start, block).is_ok() {
+                continue;
+            }
+            let pages = block
+                .chunks_mut(PAGE_BYTES)
+                .zip((start..).step_by(PAGE_BYTES));
+            for (page, start) in pages {
+                let Err(error) = self.read_patiently(name, start, page) else {
+                    continue;
+                };
+                page.fill(0);
+                let end = start + page.len() as u64;
+                lacking += page.len() as u64;
+                match lacks.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    _ => lacks.push((start, end)),
+                }
+                if lacking == length {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Read { bytes, lacks })
+    }
+
+    /// Reads a few times, where it fails.
+    fn read_patiently(
+        &mut self,
+        name: &str,
+        position: u64,
+        bytes: &mut [u8],
+    ) -> Result<usize, DiskError> {
+        patiently(|| self.read(name, position, bytes))
     }
 
     /// Data of an index file from a place.
@@ -132,7 +214,13 @@ impl<D: Disk> Files<D> {
         if !self.pages[slot].as_ref().is_some_and(is_it) {
             let mut bytes = Box::new([0; PAGE_BYTES]);
             let start = number * PAGE_BYTES as u64;
-            let read = self.read(&index_name(sequence), start, &mut bytes[..])?;
+            // What an index says can be made again, whatever its disk says.
+            let read = match self.read(&index_name(sequence), start, &mut bytes[..]) {
+                Err(DiskError::Io(_) | DiskError::NotFound) => {
+                    return Err(ReadError::Index(sequence));
+                }
+                read => read?,
+            };
             let crc = page_crc(&bytes[..PAGE_DATA_BYTES], sequence, number).to_le_bytes();
             if read != PAGE_BYTES || bytes[PAGE_DATA_BYTES..] != crc {
                 return Err(ReadError::Index(sequence));

@@ -10,7 +10,8 @@
 
 use super::disk::{Disk, DiskError};
 use super::expire::Sweep;
-use super::recover::{check_partitions, find_segments, load};
+use super::found::FoundLog;
+use super::recover::{Purpose, check_partitions, load};
 use super::{OpenError, Store, StoreError, StoreSettings};
 use std::fmt;
 
@@ -76,10 +77,10 @@ impl<D: Disk> Store<D> {
     ) -> Result<Store<D>, TakeOverError> {
         let settings = settings.bounded()?;
         let mut files = super::Files::new(disk);
-        let found = find_segments(&mut files)?;
-        check_partitions(&found, settings.partitions_count)?;
-        let (mut store, mut findings) = load(files, settings, &found, true)?;
-        store.settle(&mut findings, 0)?;
+        let found = FoundLog::find(&mut files, Purpose::Look)?;
+        check_partitions(&found.segments, settings.partitions_count)?;
+        let (mut store, mut findings) = load(files, settings, &found, Purpose::Look)?;
+        store.settle(&mut findings, 0, Purpose::Look)?;
         let newest = store.segments.back().map(|last| last.head.epoch);
         let is_whole = store.carry.is_none()
             && findings.torn_bytes == 0

@@ -6,10 +6,12 @@
 //! although reads show all of it: as Linux does. A seed determines everything.
 
 use super::disk::{Disk, DiskError};
+use super::end::{End, NAMES};
 use super::format::SegmentHead;
 use super::recover::find_end;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::prng::Prng;
 
@@ -49,9 +51,12 @@ struct State {
     write_error: DiskError,
     failing_syncs: u32,
     failing_reads: u32,
+    fails_removes: bool,
     syncs: u64,
     /// Calls until the disk answers no more.
     calls_left: Option<u32>,
+    /// It has answered a call no more.
+    has_stopped: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -69,13 +74,15 @@ struct Inode {
     durable: Vec<u8>,
     /// Sectors written since, ascending, each once; and whether the length has changed.
     unsynced: std::collections::BTreeSet<usize>,
+    /// Bytes that no read gives.
+    broken: Vec<Range<u64>>,
 }
 
 /// Of the bytes of a log's newest segment, how many something proves to have been synced: damage among them is found, and
 /// what is broken behind them cannot be told from a batch that was on its way.
 pub fn proven_bytes(segment: &[u8]) -> usize {
     match SegmentHead::decode(segment) {
-        Ok(head) => find_end(segment, &head).0 as usize,
+        Ok(head) => find_end(segment, &head, 0).0 as usize,
         Err(_) => 0,
     }
 }
@@ -97,8 +104,10 @@ impl HostileDisk {
             write_error: DiskError::NoSpace,
             failing_syncs: 0,
             failing_reads: 0,
+            fails_removes: false,
             syncs: 0,
             calls_left: None,
+            has_stopped: false,
         };
         HostileDisk {
             state: Rc::new(RefCell::new(state)),
@@ -148,10 +157,39 @@ impl HostileDisk {
         self.state.borrow_mut().failing_reads = count;
     }
 
+    /// From now on every read that meets these bytes of a file fails, whatever happens to the disk. False if there is no such
+    /// file. A file that is made anew under that name is whole.
+    pub fn break_bytes(&self, name: &str, bytes: Range<u64>) -> bool {
+        let mut state = self.state.borrow_mut();
+        let inode = state.names.get(name).copied();
+        let inode = inode.and_then(|inode| state.inodes.get_mut(&inode));
+        inode.map(|inode| inode.broken.push(bytes)).is_some()
+    }
+
+    /// Whether bytes of any file that has a name are broken.
+    pub fn is_broken(&self) -> bool {
+        let state = self.state.borrow();
+        let mut inodes = state
+            .names
+            .values()
+            .filter_map(|inode| state.inodes.get(inode));
+        inodes.any(|inode| !inode.broken.is_empty())
+    }
+
+    /// From now on no file can be removed, or again.
+    pub fn fail_removes(&self, fails: bool) {
+        self.state.borrow_mut().fails_removes = fails;
+    }
+
     /// After `calls` more calls every call fails, until [`HostileDisk::crash`] or [`HostileDisk::kill`]: the place in
     /// the middle of its work where the machine or the process stops.
     pub fn stop_after(&self, calls: u32) {
         self.state.borrow_mut().calls_left = Some(calls);
+    }
+
+    /// Whether a call came behind the last one that [`HostileDisk::stop_after`] allows.
+    pub fn has_stopped(&self) -> bool {
+        self.state.borrow().has_stopped
     }
 
     /// Ends all faults but the capacity; open files go on.
@@ -198,6 +236,70 @@ impl HostileDisk {
         state.inodes.insert(number, inode);
         state.names.insert(name.to_owned(), number);
         state.durable_names.insert(name.to_owned(), number);
+    }
+
+    /// Puts all files back as they were, durably, but for those that a log's directory does not hold.
+    pub fn put_back(&self, copy: &BTreeMap<String, Vec<u8>>) {
+        for name in self.names() {
+            if name != super::WITNESS_NAME {
+                self.erase(&name);
+            }
+        }
+        for (name, bytes) in copy.iter().filter(|(name, _)| *name != super::WITNESS_NAME) {
+            self.put(name, bytes);
+        }
+    }
+
+    /// How far a log on it has come, as those files that note it say after any crash which reads give.
+    pub fn noted_end(&self) -> End {
+        self.end_in(&NAMES)
+    }
+
+    /// The noted end in the file outside the log's directory. A directory that is put back from a copy does not change it.
+    pub fn witnessed_end(&self) -> End {
+        self.end_in(&[super::WITNESS_NAME])
+    }
+
+    fn end_in(&self, names: &[&str]) -> End {
+        let state = self.state.borrow();
+        let ends = names.iter().filter_map(|name| {
+            let inode = state.inodes.get(state.durable_names.get(*name)?)?;
+            let is_given = inode.broken.is_empty();
+            End::decode(&inode.durable).ok()?.filter(|_| is_given)
+        });
+        ends.max().unwrap_or_default()
+    }
+
+    /// Whether the head of any segment of a log on it is whole, and reads give it.
+    pub fn has_head(&self) -> bool {
+        let state = self.state.borrow();
+        let mut segments = state.names.iter().filter_map(|(name, inode)| {
+            let inode = state.inodes.get(inode)?;
+            name.ends_with(".log").then_some(inode)
+        });
+        segments.any(|inode| {
+            let head = SegmentHead::decode(&inode.bytes);
+            let is_given = |head: SegmentHead| {
+                let mut broken = inode.broken.iter();
+                broken.all(|range| range.start >= head.bytes())
+            };
+            head.is_ok_and(is_given)
+        })
+    }
+
+    /// Removes the files that note how far a log has come, durably.
+    pub fn erase_noted_end(&self) {
+        for name in NAMES {
+            self.erase(name);
+        }
+    }
+
+    /// All files, as reads show them.
+    pub fn copy(&self) -> BTreeMap<String, Vec<u8>> {
+        let files = self.names().into_iter();
+        files
+            .filter_map(|name| Some((name.clone(), self.bytes_of(&name)?)))
+            .collect()
     }
 
     /// Removes a file, durably. False if there is none.
@@ -284,13 +386,16 @@ impl Inode {
 impl State {
     fn stop_faults(&mut self) {
         (self.failing_writes, self.failing_syncs, self.failing_reads) = (0, 0, 0);
-        self.calls_left = None;
+        (self.calls_left, self.has_stopped) = (None, false);
     }
 
     /// One call more. Fails once the disk has stopped.
     fn call(&mut self) -> Result<(), DiskError> {
         match &mut self.calls_left {
-            Some(0) => Err(DiskError::Io(EIO)),
+            Some(0) => {
+                self.has_stopped = true;
+                Err(DiskError::Io(EIO))
+            }
             Some(left) => {
                 *left -= 1;
                 Ok(())
@@ -379,6 +484,9 @@ impl Disk for HostileDisk {
     fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let mut state = self.state.borrow_mut();
         state.call()?;
+        if state.fails_removes {
+            return Err(DiskError::Io(EIO));
+        }
         let inode = state.names.remove(name).ok_or(DiskError::NotFound)?;
         state
             .unsynced_names
@@ -454,6 +562,14 @@ impl Disk for HostileDisk {
             return Err(DiskError::Io(EIO));
         }
         let inode = state.inode(file)?;
+        let end = position + bytes.len() as u64;
+        if inode
+            .broken
+            .iter()
+            .any(|it| it.start < end && position < it.end)
+        {
+            return Err(DiskError::Io(EIO));
+        }
         let rest = inode.bytes.get(position as usize..).unwrap_or_default();
         let count = rest.len().min(bytes.len());
         bytes[..count].copy_from_slice(&rest[..count]);

@@ -202,7 +202,12 @@ impl IndexFile {
         sequence: u64,
     ) -> Result<(IndexFile, SegmentHead), ReadError> {
         let damaged = ReadError::Index(sequence);
-        let file_bytes = files.len(&index_name(sequence))?;
+        let file_bytes = files
+            .len(&index_name(sequence))
+            .map_err(|error| match error {
+                DiskError::Io(_) => damaged,
+                error => ReadError::Disk(error),
+            })?;
         let mut fixed = [0; FIXED_BYTES as usize];
         files.read_index(sequence, 0, &mut fixed)?;
         let is_ours = fixed.starts_with(&MAGIC)

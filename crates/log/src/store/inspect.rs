@@ -50,7 +50,7 @@ pub enum Finding {
         /// The file.
         name: String,
     },
-    /// A segment in the middle of the chain is missing.
+    /// A segment is missing: in the middle of the chain, or at the end, which lies as far as that at least.
     Missing {
         /// The file.
         name: String,
@@ -164,9 +164,8 @@ impl<D: Disk> Store<D> {
                 valid_bytes: segment.valid_bytes,
             });
             let valid_bytes = segment.valid_bytes;
-            let bytes = self
-                .files
-                .read_whole(&segment_name(sequence), valid_bytes)?;
+            let name = segment_name(sequence);
+            let bytes = self.files.read_what_can_be(&name, valid_bytes)?.bytes;
             let mut scan = Scan::new(&segment.head.heads, self.settings.hash_seed);
             for (from, through, item) in Walk::new(&bytes, sequence, start) {
                 let is_sound = scan.take_item(from, through, &item);
@@ -209,6 +208,12 @@ impl<D: Disk> Store<D> {
         }
         for place in 0..self.segments.len() {
             self.verify_segment(place, report);
+        }
+        let newest = self.segments.back().map_or(0, |last| last.head.sequence);
+        let noted = self.notes.end.segment;
+        if noted > newest {
+            let name = segment_name(noted);
+            report(Finding::Missing { name });
         }
     }
 

@@ -21,33 +21,41 @@
 
 mod checksum;
 mod disk;
+mod end;
 mod epochs;
 mod expire;
 mod files;
 mod format;
+mod found;
 mod handing;
 pub mod hostile;
 mod index;
 mod index_file;
 mod inspect;
 mod memory_index;
+mod mend;
 mod once;
 mod once_file;
 mod read;
 mod recover;
 mod start;
+mod unreadable;
 mod walk;
 mod write;
 
 pub use disk::{Disk, DiskError};
+pub use end::{End, WITNESS_NAME};
 pub use expire::Dropped;
 pub use format::PARTITIONS_MAX;
 pub use handing::{HandedLog, TakeOverError};
 pub use inspect::{Dumped, Finding, StoreStats};
+pub use mend::{Lost, Mended};
 pub use once::{KeyOnce, OnceWindow, ProducerOnce, SegmentOnce, SequenceOnce};
 pub use read::{ScanQuery, StartQuery, StorePage, StoreScan, StoreStart};
 pub use write::Append;
 
+use crate::record::RECORD_HEADER_BYTES;
+use end::Notes;
 use epochs::Epochs;
 use files::{Files, ReadError};
 use format::{SegmentHead, segment_name};
@@ -62,8 +70,12 @@ use stdx::memory::vector_bytes;
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// The least `segment_bytes`.
 pub const SEGMENT_BYTES_MIN: u64 = 4 << 10;
-/// Bytes of all records of one batch, names and all.
-pub const BATCH_BYTES_MAX: usize = 256 << 20;
+/// The greatest payload.
+pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
+/// Bytes of all records of one batch and of the mark behind them: the greatest payload, with all fields that a record can
+/// have, is one.
+pub const BATCH_BYTES_MAX: usize =
+    PAYLOAD_BYTES_MAX + RECORD_HEADER_BYTES + u16::MAX as usize + format::MARK_BYTES;
 
 /// What a store is told when it is opened.
 #[derive(Clone, Debug)]
@@ -94,6 +106,9 @@ pub struct Recovered {
     pub heads: Vec<u64>,
     /// For each partition the least offset that may be on disk.
     pub floors: Vec<u64>,
+    /// For each partition the greatest offset that damage may have taken away, found now or by an earlier start; 0: none. What
+    /// lies below the floor does not count.
+    pub damaged_through: Vec<u64>,
     /// Bytes cut from the tail: a batch that was never acknowledged.
     pub torn_bytes: u64,
     /// Damage of acknowledged data found now. If there is any, `epoch` is new.
@@ -151,6 +166,13 @@ pub enum OpenError {
     },
     /// There is no log to look at.
     Missing,
+    /// The disk does not give the bytes of a segment that must be read.
+    Unreadable {
+        /// The file.
+        name: String,
+        /// Why.
+        error: DiskError,
+    },
 }
 
 impl fmt::Display for OpenError {
@@ -174,6 +196,7 @@ impl fmt::Display for OpenError {
                 "{name} has version {version} with flags {flags:#x}, which is not supported"
             ),
             OpenError::Missing => write!(f, "there is no log"),
+            OpenError::Unreadable { name, error } => write!(f, "{name}: {error}"),
         }
     }
 }
@@ -253,6 +276,8 @@ pub struct Store<D: Disk> {
     active: Option<D::File>,
     /// What the next segment has to begin with.
     carry: Option<Carry>,
+    /// The end that is lost, until the next segment begins.
+    lost: Option<mend::LostEnd>,
     heads: Vec<u64>,
     next_sequence: u64,
     is_available: bool,
@@ -262,6 +287,11 @@ pub struct Store<D: Disk> {
     is_directory_dirty: bool,
     sweep: expire::Sweep,
     batch: write::Batch,
+    notes: Notes<D::File>,
+    unreadable: unreadable::Unreadable,
+    /// Looks of retention in a row that failed.
+    expiries_failed: u32,
+    removals_failed: u64,
 }
 
 /// One segment of the chain.
@@ -398,7 +428,7 @@ impl<D: Disk> Store<D> {
         let segment = &self.segments[place];
         let (head, valid_bytes) = (&segment.head, segment.valid_bytes);
         let name = segment_name(head.sequence);
-        let bytes = self.files.read_whole(&name, valid_bytes)?;
+        let bytes = self.files.read_what_can_be(&name, valid_bytes)?.bytes;
         let mut scan = Scan::new(&head.heads, self.settings.hash_seed);
         scan.take(&bytes, head.sequence, head.bytes());
         if (bytes.len() as u64) < valid_bytes {

@@ -81,7 +81,8 @@ pub struct StoreScan {
     pub records: Vec<(Slice, Slice)>,
     /// Everything up to here has been looked at.
     pub through: u64,
-    /// Records of the range may have been there and cannot be read.
+    /// No record of the range can be read, and some may have been there. A page ends before damage, so that it takes no
+    /// whole record with it.
     pub damaged: bool,
 }
 
@@ -284,6 +285,16 @@ impl<D: Disk> Store<D> {
             through: wanted.after,
             damaged: false,
         };
+        let mut end = wanted.through.max(wanted.after);
+        match self.first_hole(partition, wanted.after, wanted.through) {
+            Some((from, through)) if from <= wanted.after.saturating_add(1) => {
+                found.through = through.min(wanted.through);
+                found.damaged = true;
+                return Ok(found);
+            }
+            Some((from, _)) => end = from - 1,
+            None => {}
+        }
         let (mut bytes, mut bytes_scanned) = (0, 0);
         let mut names: BTreeMap<(usize, u32), Option<Slice>> = BTreeMap::new();
         'steps: loop {
@@ -292,17 +303,27 @@ impl<D: Disk> Store<D> {
                     records_max: SCAN_STEP,
                     bytes_max: WINDOW_BYTES_MAX as usize,
                 });
-                store.plan_partition(partition, (found.through, wanted.through), &mut plan)?;
+                store.plan_partition(partition, (found.through, end), &mut plan)?;
                 Ok(plan)
             })?;
             let read = self.read_each(&step.places)?;
             for (place, record) in step.places.iter().zip(read) {
+                let Entry { offset, length, .. } = place.entry;
                 if bytes_scanned > 0 && bytes_scanned >= wanted.bytes_scanned_max {
                     break 'steps;
                 }
+                let is_first = found.through == wanted.after;
+                if record.is_none() != found.damaged && !is_first {
+                    // Between whole records and damage a page ends.
+                    if !found.damaged {
+                        found.through = offset - 1;
+                    }
+                    break 'steps;
+                }
+                bytes_scanned += u64::from(length);
                 let Some(record) = record else {
                     found.damaged = true;
-                    found.through = place.entry.offset;
+                    found.through = offset;
                     continue;
                 };
                 let number = RecordView::parse(&record).map_or(0, |record| record.topic());
@@ -315,25 +336,22 @@ impl<D: Disk> Store<D> {
                         name
                     }
                 };
-                let length = record.len();
                 if let Some(name) = name {
                     let is_full = found.records.len() >= wanted.limits.records_max
-                        || bytes + length > wanted.limits.bytes_max;
+                        || bytes + record.len() > wanted.limits.bytes_max;
                     if is_full && !found.records.is_empty() {
                         break 'steps;
                     }
-                    bytes += length;
+                    bytes += record.len();
                     found.records.push((name, record));
                 }
-                bytes_scanned += length as u64;
-                found.through = place.entry.offset;
+                found.through = offset;
             }
             if !step.is_full {
-                found.through = wanted.through.max(wanted.after);
+                found.through = end;
                 break;
             }
         }
-        found.damaged |= self.has_hole(partition, wanted.after, found.through);
         Ok(found)
     }
 
@@ -372,18 +390,25 @@ impl<D: Disk> Store<D> {
 
     /// Whether offsets of (`after`, `through`] may have been lost.
     fn has_hole(&self, partition: u32, after: u64, through: u64) -> bool {
+        self.first_hole(partition, after, through).is_some()
+    }
+
+    /// The first hole that has offsets of (`after`, `through`].
+    fn first_hole(&self, partition: u32, after: u64, through: u64) -> Option<(u64, u64)> {
         let first = self.segment_above(partition, after);
         let segments = self.segments.iter().skip(first);
         let begun = |segment: &&super::Segment| {
             // A hole in front of a segment lies before its head.
             segment.head.heads[partition as usize] <= through || !segment.index.holes().is_empty()
         };
-        segments.take_while(begun).any(|segment| {
-            let is_hit = |hole: &super::memory_index::Hole| {
-                hole.partition == partition && hole.from <= through && hole.through > after
-            };
-            segment.index.holes().iter().any(is_hit)
-        })
+        let holes = segments
+            .take_while(begun)
+            .flat_map(|segment| segment.index.holes());
+        holes
+            .filter(|hole| hole.partition == partition)
+            .filter(|hole| hole.from <= through && hole.through > after)
+            .map(|hole| (hole.from, hole.through))
+            .min()
     }
 
     fn plan_forward(
@@ -529,10 +554,11 @@ impl<D: Disk> Store<D> {
             let place = index.topic_place(&mut self.files, topic, below - 1 - passed)?;
             let records = index.records(&mut self.files, topic.partition())?;
             let entry = index.entry(&mut self.files, &records, place)?;
-            let mut header = [0; crate::RECORD_HEADER_BYTES];
-            let name = segment_name(self.segments[segment].head.sequence);
-            self.files.read(&name, entry.position.into(), &mut header)?;
-            if super::format::u64_at(&header, 24) < not_before_ms {
+            let sequence = self.segments[segment].head.sequence;
+            let length = crate::RECORD_HEADER_BYTES as u32;
+            let header = self.read_or_give_up(sequence, entry.position, length)?;
+            // One that cannot be read is told of when its page is.
+            if header.is_some_and(|header| super::format::u64_at(&header, 24) < not_before_ms) {
                 return Ok(passed);
             }
         }
@@ -585,17 +611,47 @@ impl<D: Disk> Store<D> {
             let (window, later) = rest.split_at(rest.iter().take_while(is_near).count().max(1));
             rest = later;
             let sequence = self.segments[first.segment].head.sequence;
-            let bytes = self.read_bytes(sequence, first.entry.position, (end - start) as u32)?;
-            for Place { entry, .. } in window {
-                let from = (u64::from(entry.position) - start) as usize;
-                let record = bytes.get(from..).and_then(RecordView::parse);
+            let mut copy = |entry: &Entry, bytes: Option<&[u8]>| {
+                let record = bytes.and_then(RecordView::parse);
                 let whole = record
                     .filter(|record| record.bytes().len() == entry.length as usize)
                     .filter(|record| record.offset() == entry.offset && is_sound(record));
                 records.push(whole.and_then(|record| chunk.append(&[record.bytes()])));
+            };
+            match self.read_bytes(sequence, first.entry.position, (end - start) as u32) {
+                Ok(bytes) => {
+                    for Place { entry, .. } in window {
+                        let from = (u64::from(entry.position) - start) as usize;
+                        let Entry {
+                            position, length, ..
+                        } = *entry;
+                        self.unreadable.forget((sequence, position, length));
+                        copy(entry, bytes.get(from..));
+                    }
+                }
+                Err(DiskError::Io(_) | DiskError::NotFound) => {
+                    let read = self.read_one_by_one(sequence, window)?;
+                    for (Place { entry, .. }, bytes) in window.iter().zip(read) {
+                        copy(entry, bytes.as_deref());
+                    }
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(records)
+    }
+
+    /// The bytes of records that cannot be read together. All are tried, so that all that are lost are known soon.
+    fn read_one_by_one(
+        &mut self,
+        sequence: u64,
+        places: &[Place],
+    ) -> Result<Vec<Option<Vec<u8>>>, DiskError> {
+        let read = places.iter().map(|Place { entry, .. }| {
+            self.read_or_give_up(sequence, entry.position, entry.length)
+        });
+        let read: Vec<Result<_, DiskError>> = read.collect();
+        read.into_iter().collect()
     }
 
     /// Bytes of a segment; fewer where its file ends.

@@ -5,38 +5,48 @@
 //! behind it is a batch that was on its way, and is cut.
 
 use super::disk::{Disk, DiskError};
+use super::end::Notes;
 use super::epochs::{Epoch, Epochs, EpochsFound};
 use super::files::{Files, ReadError};
-use super::format::{
-    HeadError, PARTITIONS_MAX, SegmentHead, head_bytes, segment_name, sequence_of,
-};
+use super::format::{PARTITIONS_MAX, SegmentHead, segment_name, sequence_of};
+use super::found::{Found, FoundLog};
 use super::index::Index;
 use super::index_file::IndexFile;
 use super::memory_index::{Hole, Scan};
+use super::mend::gone;
 use super::walk::{Item, Walk};
 use super::{
     Carry, Damage, OpenError, Recovered, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Segment, Store,
-    StoreSettings, write,
+    StoreSettings, unreadable, write,
 };
 use std::collections::{BTreeMap, VecDeque};
-use stdx::hash::Seed;
-
-/// A segment file as it was found.
-pub(super) struct Found {
-    /// Where it is damaged, the copy in the index; none if that is damaged too.
-    head: Option<SegmentHead>,
-    is_whole: bool,
-}
 
 /// What opening finds on its way.
 #[derive(Default)]
 pub(super) struct Findings {
     pub damages: Vec<Damage>,
-    holes: Vec<Hole>,
+    pub holes: Vec<Hole>,
     pub torn_bytes: u64,
     scanned_bytes: u64,
     /// What the newest segment's head says, or the copy in its index; none without segments, and none if both are damaged.
     newest_epoch: Option<u64>,
+    /// Of files that were read without an index: what their disk has not given, in bytes from and through.
+    pub unreadable: Vec<(String, Vec<(u64, u64)>)>,
+    /// Segments to be written anew once the one behind them says where they end.
+    pub replacements: Vec<(String, Vec<u8>)>,
+}
+
+/// Why a log is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// To serve it.
+    Serve,
+    /// To look at it: nothing is written.
+    Look,
+    /// To begin an epoch, because its end is lost.
+    NewEpoch,
+    /// To read all of it, whatever its indexes say, and give up what cannot be read.
+    Repair,
 }
 
 impl StoreSettings {
@@ -66,14 +76,31 @@ impl<D: Disk> Store<D> {
         settings: StoreSettings,
         now_ms: u64,
     ) -> Result<(Store<D>, Recovered), OpenError> {
+        let (store, findings, is_new) = Store::open_for(disk, settings, now_ms, Purpose::Serve)?;
+        let recovered = store.recovered(findings, is_new);
+        Ok((store, recovered))
+    }
+
+    /// Opens a log to go on with it. Whether it is new.
+    pub(super) fn open_for(
+        disk: D,
+        settings: StoreSettings,
+        now_ms: u64,
+        purpose: Purpose,
+    ) -> Result<(Store<D>, Findings, bool), OpenError> {
         let settings = settings.bounded()?;
         let mut files = Files::new(disk);
         // A start that died may have given a segment its name and not made that durable; what it has is trusted below.
         files.disk.sync_directory()?;
-        let found = find_segments(&mut files)?;
-        check_partitions(&found, settings.partitions_count)?;
-        let (mut store, mut findings) = load(files, settings, &found, false)?;
-        let is_new = store.settle(&mut findings, now_ms)?;
+        let found = FoundLog::find(&mut files, purpose)?;
+        check_partitions(&found.segments, settings.partitions_count)?;
+        let (mut store, mut findings) = load(files, settings, &found, purpose)?;
+        let is_new = store.settle(&mut findings, now_ms, purpose)?;
+        if store.lost.is_some() && store.carry.is_some() {
+            // The segment that begins now says that the one before it is lost, so it cannot begin with the batch.
+            store.settle_in_place()?;
+            store.is_available = true;
+        }
         // What is carried may be seen only once it is durable. And the newest head names the epoch that is served, so that
         // the loss of the file of epochs never makes an older one look like the last.
         let newest = store.segments.back().map(|last| last.head.epoch);
@@ -84,28 +111,19 @@ impl<D: Disk> Store<D> {
                 begun => begun?,
             }
         }
+        store.replace_unreadable(&mut findings)?;
         store.tidy()?;
-        let recovered = store.recovered(findings, is_new);
-        Ok((store, recovered))
+        Ok((store, findings, is_new))
     }
 
     /// Opens a log to look at it. Nothing is written: damage is reported and begins no epoch.
     pub fn inspect(disk: D) -> Result<(Store<D>, Recovered), OpenError> {
         let mut files = Files::new(disk);
-        let found = find_segments(&mut files)?;
-        let head = found.values().rev().find_map(|found| found.head.as_ref());
-        let partitions_count = head.ok_or(OpenError::Missing)?.heads.len() as u32;
-        check_partitions(&found, partitions_count)?;
-        let settings = StoreSettings {
-            partitions_count,
-            segment_bytes: SEGMENT_BYTES_MAX,
-            bytes_max: u64::MAX,
-            age_max_ms: 0,
-            new_epoch: 0,
-            hash_seed: Seed(0, 0),
-        };
-        let (mut store, mut findings) = load(files, settings, &found, true)?;
-        store.settle(&mut findings, 0)?;
+        let found = FoundLog::find(&mut files, Purpose::Look)?;
+        let settings = found.settings(&mut files, 0)?;
+        check_partitions(&found.segments, settings.partitions_count)?;
+        let (mut store, mut findings) = load(files, settings, &found, Purpose::Look)?;
+        store.settle(&mut findings, 0, Purpose::Look)?;
         let recovered = store.recovered(findings, false);
         Ok((store, recovered))
     }
@@ -115,6 +133,7 @@ impl<D: Disk> Store<D> {
         &mut self,
         findings: &mut Findings,
         now_ms: u64,
+        purpose: Purpose,
     ) -> Result<bool, OpenError> {
         let partitions_count = self.settings.partitions_count;
         let is_empty = self.segments.is_empty();
@@ -128,12 +147,24 @@ impl<D: Disk> Store<D> {
             damages: Vec::new(),
         };
         let newest = findings.newest_epoch;
-        let found = Epochs::read(&mut self.files, partitions_count)?;
-        if found == EpochsFound::Missing && is_empty && !self.is_read_only {
+        let found = self.read_epochs(findings, purpose)?;
+        let noted = self.notes.end.segment;
+        // A first start that died has begun no segment. Its epoch is not taken: nobody is known to have heard of it.
+        let is_unused = |epochs: &Epochs| epochs.list.len() == 1 && epochs.damages.is_empty();
+        let is_unbegun = match &found {
+            EpochsFound::Missing => true,
+            EpochsFound::Whole(epochs) => noted == 0 && is_unused(epochs),
+            _ => false,
+        };
+        if is_unbegun && is_empty && !self.is_read_only {
+            if noted > 0 {
+                findings.damages.push(gone(noted));
+            }
             self.epochs = epochs_of(Some(self.settings.new_epoch));
             self.epochs.write(&mut self.files)?;
             return Ok(true);
         }
+        self.find_lost_end(findings, purpose);
         let is_in = |epochs: &Epochs| match newest {
             Some(newest) => epochs.list.iter().any(|epoch| epoch.epoch == newest),
             None => !is_empty,
@@ -158,11 +189,7 @@ impl<D: Disk> Store<D> {
         };
         if is_lost {
             // The file of epochs, or all segments.
-            findings.damages.push(Damage {
-                segment: 0,
-                from: 0,
-                through: 0,
-            });
+            findings.damages.push(gone(0));
         } else {
             let known = &self.epochs.damages;
             let is_known = |damage: &Damage| {
@@ -223,18 +250,31 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    fn recovered(&self, findings: Findings, is_new: bool) -> Recovered {
+    pub(super) fn recovered(&self, findings: Findings, is_new: bool) -> Recovered {
         Recovered {
             epoch: self.epochs.present(),
             older: self.epochs.older(),
             heads: self.heads.clone(),
             floors: self.floors(),
+            damaged_through: self.damaged_through(),
             torn_bytes: findings.torn_bytes,
             damages: findings.damages,
             scanned_bytes: findings.scanned_bytes,
             segments_count: self.segments.len() as u64,
             is_new,
         }
+    }
+
+    fn damaged_through(&self) -> Vec<u64> {
+        let mut ends = vec![0; self.heads.len()];
+        for segment in &self.segments {
+            for hole in segment.index.holes() {
+                if let Some(end) = ends.get_mut(hole.partition as usize) {
+                    *end = hole.through.max(*end);
+                }
+            }
+        }
+        ends
     }
 
     /// Opens one segment of the chain, by its index or by reading it. `next` is the head of the next segment.
@@ -244,17 +284,20 @@ impl<D: Disk> Store<D> {
         is_head_whole: bool,
         next: Option<&SegmentHead>,
         is_newest: bool,
-        findings: &mut Findings,
+        (purpose, findings): (Purpose, &mut Findings),
     ) -> Result<(), OpenError> {
         let sequence = head.sequence;
         let name = segment_name(sequence);
+        let noted_bytes = self.notes.end.bytes_of(sequence);
         let valid_bytes = next
             .filter(|next| next.previous == sequence)
             .map(|next| next.previous_bytes.min(u32::MAX.into()));
         let file_bytes = self.files.len(&name)?;
         match IndexFile::open(&mut self.files, sequence) {
+            _ if purpose == Purpose::Repair => {} // what it says is not believed
             Ok((index, indexed))
                 if (!is_head_whole || indexed == head)
+                    && noted_bytes <= index.valid_bytes
                     && indexed.heads.len() == head.heads.len()
                     && valid_bytes.is_none_or(|bytes| bytes == index.valid_bytes)
                     && (head.bytes()..=file_bytes).contains(&index.valid_bytes) =>
@@ -271,8 +314,16 @@ impl<D: Disk> Store<D> {
             Ok(_) | Err(ReadError::Index(_)) | Err(ReadError::Disk(DiskError::NotFound)) => {}
             Err(ReadError::Disk(error)) => return Err(error.into()),
         }
-        let bytes_max = valid_bytes.unwrap_or(u64::MAX).min(u32::MAX.into());
-        let bytes = self.files.read_whole(&name, bytes_max)?;
+        let (bytes, lacks_through) = match purpose {
+            Purpose::Repair => {
+                let known = Some(&head).filter(|_| is_head_whole);
+                self.read_to_repair(&name, valid_bytes, known, findings)?
+            }
+            _ => {
+                let bytes_max = valid_bytes.unwrap_or(u32::MAX.into());
+                (self.read_to_scan(&name, bytes_max)?, 0)
+            }
+        };
         findings.scanned_bytes += bytes.len() as u64;
         let mut scan = Scan::new(&head.heads, self.settings.hash_seed);
         if !is_head_whole {
@@ -291,7 +342,7 @@ impl<D: Disk> Store<D> {
             None => {
                 // Where the segment behind it is lost, its end may have a batch that was written once more there.
                 scan.limits = next_heads.unwrap_or_default().to_vec();
-                let (proven, end) = find_end(&bytes, &head);
+                let (proven, end) = find_end(&bytes, &head, noted_bytes.max(lacks_through));
                 findings.torn_bytes += (bytes.len() as u64).saturating_sub(end);
                 scan.take(
                     &bytes[..(proven as usize).min(bytes.len())],
@@ -366,44 +417,6 @@ impl<D: Disk> Store<D> {
     }
 }
 
-/// All segment files and their heads.
-pub(super) fn find_segments<D: Disk>(
-    files: &mut Files<D>,
-) -> Result<BTreeMap<u64, Found>, OpenError> {
-    let mut found = BTreeMap::new();
-    for name in files.disk.list()? {
-        let Some(sequence) = sequence_of(&name, ".log") else {
-            continue;
-        };
-        let mut bytes = files.read_whole(&name, head_bytes(0))?;
-        if let Some(count) = SegmentHead::partitions_count(&bytes) {
-            bytes = files.read_whole(&name, head_bytes(count))?;
-        }
-        let head = match SegmentHead::decode(&bytes) {
-            Ok(head) => Some(head).filter(|head| head.sequence == sequence),
-            Err(HeadError::Damaged) => None,
-            Err(HeadError::Version { version, flags }) => {
-                return Err(OpenError::Version {
-                    name,
-                    version,
-                    flags,
-                });
-            }
-        };
-        let is_whole = head.is_some();
-        let head = match head {
-            Some(head) => Some(head),
-            None => match IndexFile::open(files, sequence) {
-                Ok((_, head)) => Some(head),
-                Err(ReadError::Index(_) | ReadError::Disk(DiskError::NotFound)) => None,
-                Err(ReadError::Disk(error)) => return Err(error.into()),
-            },
-        };
-        found.insert(sequence, Found { head, is_whole });
-    }
-    Ok(found)
-}
-
 pub(super) fn check_partitions(
     found: &BTreeMap<u64, Found>,
     configured: u32,
@@ -445,15 +458,19 @@ fn chain(found: &BTreeMap<u64, Found>) -> Vec<(u64, Option<u64>)> {
 pub(super) fn load<D: Disk>(
     files: Files<D>,
     settings: StoreSettings,
-    found: &BTreeMap<u64, Found>,
-    is_read_only: bool,
+    found: &FoundLog,
+    purpose: Purpose,
 ) -> Result<(Store<D>, Findings), OpenError> {
+    let FoundLog {
+        segments: found,
+        end,
+    } = found;
     let mut findings = Findings::default();
     let heads = vec![0; settings.partitions_count as usize];
     let mut store = Store {
         files,
         settings,
-        is_read_only,
+        is_read_only: purpose == Purpose::Look,
         epochs: Epochs {
             list: Vec::new(),
             damages: Vec::new(),
@@ -461,13 +478,18 @@ pub(super) fn load<D: Disk>(
         segments: VecDeque::new(),
         active: None,
         carry: None,
+        lost: None,
         heads,
-        next_sequence: 1,
+        next_sequence: end.segment + 1,
         is_available: true,
         leftovers: Vec::new(),
         is_directory_dirty: false,
         sweep: super::expire::Sweep::default(),
         batch: write::Batch::default(),
+        notes: Notes::new(*end),
+        unreadable: unreadable::Unreadable::default(),
+        expiries_failed: 0,
+        removals_failed: 0,
     };
     for name in store.files.disk.list()? {
         let of = |ending| sequence_of(&name, ending);
@@ -495,11 +517,7 @@ pub(super) fn load<D: Disk>(
         });
         let mut lost = Vec::new();
         if let Some(missing) = missing {
-            findings.damages.push(Damage {
-                segment: *missing,
-                from: 0,
-                through: 0,
-            });
+            findings.damages.push(gone(*missing));
             for (partition, (before, after)) in store.heads.iter().zip(&head.heads).enumerate() {
                 if before < after {
                     lost.push(Hole {
@@ -516,11 +534,20 @@ pub(super) fn load<D: Disk>(
             is_head_whole,
             next_head,
             next.is_none(),
-            &mut findings,
+            (purpose, &mut findings),
         )?;
         findings.holes.extend_from_slice(&lost);
-        if let Some(segment) = store.segments.back_mut() {
+        // The index of the segment may have them.
+        if let Some(segment) = store.segments.back_mut()
+            && !segment.index.holes().starts_with(&lost)
+        {
             segment.index.add_holes(&lost);
+        }
+        // The newest segment goes on with this index when its last batch has been carried away.
+        if next.is_none()
+            && let Some(carry) = &mut store.carry
+        {
+            carry.index.holes.extend_from_slice(&lost);
         }
         match next_head.filter(|next| next.previous == *sequence) {
             Some(next) => store.heads.clone_from(&next.heads),
@@ -530,10 +557,10 @@ pub(super) fn load<D: Disk>(
     Ok((store, findings))
 }
 
-/// What of the newest segment was certainly synced, and where its last whole batch ends.
-pub(super) fn find_end(bytes: &[u8], head: &SegmentHead) -> (u64, u64) {
+/// What of the newest segment was certainly synced, and where its last whole batch ends. So much of it is noted elsewhere.
+pub(super) fn find_end(bytes: &[u8], head: &SegmentHead, noted_bytes: u64) -> (u64, u64) {
     let (start, sequence) = (head.bytes(), head.sequence);
-    let mut proven = start.max(head.begun_bytes.into());
+    let mut proven = start.max(head.begun_bytes.into()).max(noted_bytes);
     let (mut end, mut last_damage) = (proven, 0);
     for (_, after, item) in Walk::new(bytes, sequence, start) {
         match item {

@@ -1,9 +1,10 @@
 //! What a start reads: all topics, the retained messages, and the newest records for the memory of the homes.
 
-use super::disk::Disk;
+use super::disk::{Disk, DiskError};
 use super::files::ReadError;
 use super::format::segment_name;
 use super::index::{Found, Index, List};
+use super::memory_index::Retained;
 use super::walk::{Item, Walk};
 use super::{Store, StoreError};
 use crate::record::RecordView;
@@ -93,7 +94,7 @@ impl<D: Disk> Store<D> {
                 }
             })?;
             for (place, retained) in present {
-                let bytes = self.read_retained(segment, &retained)?;
+                let bytes = self.read_retained_patiently(segment, &retained);
                 if let Some(record) = bytes.as_deref().and_then(RecordView::parse) {
                     let topic = &met.topics[place];
                     visit(topic.partition, &topic.name, record);
@@ -101,6 +102,12 @@ impl<D: Disk> Store<D> {
             }
         }
         Ok(())
+    }
+
+    /// A retained publication; none if it is damaged, or the disk does not give it. A start has no later to try in.
+    fn read_retained_patiently(&mut self, segment: usize, retained: &Retained) -> Option<Vec<u8>> {
+        let tries = (0..super::files::READS_MAX).map(|_| self.read_retained(segment, retained));
+        tries.flatten().next().flatten()
     }
 
     /// The newest records of all partitions, `bytes_max` of them together, in the order of the log. They begin behind
@@ -121,12 +128,18 @@ impl<D: Disk> Store<D> {
         let skipped = bytes.saturating_sub(bytes_max);
         let mut start = skipped + self.segments.get(first).map_or(0, |it| it.head.bytes());
         for segment in (first..self.segments.len()).rev() {
-            if let Some(behind) = self
-                .last_hole(segment)?
-                .filter(|behind| segment > first || *behind > start)
-            {
-                (first, start) = (segment, behind);
-                break;
+            match self.last_hole(segment) {
+                Ok(Some(behind)) if segment > first || behind > start => {
+                    (first, start) = (segment, behind);
+                    break;
+                }
+                Ok(_) => {}
+                // What a start cannot read is not kept in memory, nor what is older.
+                Err(StoreError::Disk(DiskError::Io(_) | DiskError::NotFound)) => {
+                    (first, start) = (segment + 1, 0);
+                    break;
+                }
+                Err(error) => return Err(error),
             }
             if segment > first && self.is_behind_hole(segment) {
                 (first, start) = (segment, 0);
@@ -148,8 +161,34 @@ impl<D: Disk> Store<D> {
         holes.any(|hole| head_of(hole.partition).is_some_and(|head| hole.through <= *head))
     }
 
+    /// Where the records behind a segment's holes begin; its end, where a partition has none. Its bytes need not show all
+    /// holes: they may end before the damage, or be whole and contradict each other.
+    fn behind_holes(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
+        self.repairing(|store| {
+            let segment = &store.segments[segment];
+            let mut behind = None;
+            for hole in segment.index.holes() {
+                let head = segment.head.heads.get(hole.partition as usize);
+                if head.is_none_or(|head| hole.through <= *head) {
+                    continue; // in front of the segment
+                }
+                let files = &mut store.files;
+                let records = segment.index.records(files, hole.partition)?;
+                let next = hole.through.saturating_add(1);
+                let place = segment.index.place_from(files, &records, next)?;
+                let begin = match place < records.count {
+                    true => segment.index.entry(files, &records, place)?.position.into(),
+                    false => segment.valid_bytes,
+                };
+                behind = behind.max(Some(begin));
+            }
+            Ok(behind)
+        })
+    }
+
     /// Where a segment is whole from: behind the last bytes that are no record, or whose topic has no name.
     fn last_hole(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
+        let behind_holes = self.behind_holes(segment)?;
         let (sequence, valid_bytes, head_bytes) = {
             let segment = &self.segments[segment];
             let head = &segment.head;
@@ -159,7 +198,7 @@ impl<D: Disk> Store<D> {
             .files
             .read_whole(&segment_name(sequence), valid_bytes)?;
         let is_short = (bytes.len() as u64) < valid_bytes;
-        let mut behind = is_short.then_some(valid_bytes);
+        let mut behind = is_short.then_some(valid_bytes).max(behind_holes);
         let mut named = std::collections::BTreeSet::new();
         for (_, end, item) in Walk::new(&bytes, sequence, head_bytes) {
             let is_whole = match item {
@@ -172,7 +211,7 @@ impl<D: Disk> Store<D> {
                 Item::Retained { .. } | Item::Mark(_) => true,
             };
             if !is_whole && !is_short {
-                behind = Some(end);
+                behind = behind.max(Some(end));
             }
         }
         Ok(behind)

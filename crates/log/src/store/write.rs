@@ -213,6 +213,7 @@ impl<D: Disk> Store<D> {
             self.write_index(self.segments.len() - 1)?;
             self.files.disk.sync_directory()?;
         }
+        let _ = self.note_end(true); // what is noted is a lower bound
         Ok(())
     }
 
@@ -287,6 +288,7 @@ impl<D: Disk> Store<D> {
             match self.write_once(pieces.clone()) {
                 Ok(()) => {
                     self.is_available = true;
+                    self.note_segment();
                     return Ok(());
                 }
                 Err(error) => {
@@ -337,12 +339,16 @@ impl<D: Disk> Store<D> {
         let last = self.segments.back();
         let carry = self.carry.as_ref();
         let valid_bytes = last.map_or(0, |last| last.valid_bytes);
+        let (previous, previous_bytes) = match &self.lost {
+            Some(lost) => (lost.segment, 0),
+            None => (last.map_or(0, |last| last.head.sequence), valid_bytes),
+        };
         let mut head = SegmentHead {
             sequence,
             epoch: self.epochs.present(),
             created_ms: now_ms,
-            previous: last.map_or(0, |last| last.head.sequence),
-            previous_bytes: carry.map_or(valid_bytes, |carry| carry.from),
+            previous,
+            previous_bytes: carry.map_or(previous_bytes, |carry| carry.from),
             begun_bytes: 0,
             heads: carry.map_or(&self.heads, |carry| &carry.heads).clone(),
         };
@@ -368,6 +374,9 @@ impl<D: Disk> Store<D> {
             }
         };
         self.batch.commit(&mut index);
+        if let Some(lost) = self.lost.take() {
+            index.holes = lost.holes;
+        }
         if let (Some(carry), Some(last)) = (self.carry.take(), self.segments.back_mut()) {
             last.valid_bytes = carry.from;
             last.index = Index::Memory(Box::new(carry.index));
@@ -429,8 +438,12 @@ impl<D: Disk> Store<D> {
     pub(super) fn remove_or_remember(&mut self, name: String) {
         match self.files.disk.remove(&name) {
             Ok(()) | Err(DiskError::NotFound) => {}
-            Err(_) if self.leftovers.len() < LEFTOVERS_MAX => self.leftovers.push(name),
-            Err(_) => {}
+            Err(_) => {
+                self.removals_failed += 1;
+                if self.leftovers.len() < LEFTOVERS_MAX {
+                    self.leftovers.push(name);
+                }
+            }
         }
     }
 

@@ -42,7 +42,10 @@ impl World {
             Ok(taken) => taken,
             Err(error) => {
                 self.note(format!("take over: {error}"));
-                let is_disk = matches!(error, TakeOverError::Open(OpenError::Disk(_)));
+                let is_disk = matches!(
+                    error,
+                    TakeOverError::Open(OpenError::Disk(_) | OpenError::Unreadable { .. })
+                );
                 assert!(is_disk || self.faults == Faults::Damaging, "{error}");
                 return;
             }

@@ -1,6 +1,8 @@
 //! A store, its disk, and what must be true of them.
 
+mod damage;
 mod handing;
+mod losses;
 mod once;
 mod topic_reads;
 
@@ -82,6 +84,8 @@ pub struct World {
     floors: Vec<u64>,
     /// Lost to damage once. What was lost with one copy may be found in another.
     ghosts: BTreeMap<Place, Publication>,
+    /// A backup.
+    copy: Option<losses::Copy>,
     /// The log is handed over now and then.
     hand_overs: Option<Prng>,
     handed: u32,
@@ -114,6 +118,7 @@ impl World {
             next_offsets: vec![1; PARTITIONS as usize],
             floors: vec![1; PARTITIONS as usize],
             ghosts: BTreeMap::new(),
+            copy: None,
             hand_overs: None,
             handed: 0,
             prng,
@@ -138,6 +143,7 @@ impl World {
                 _ => self.read(),
             }
             self.hand_over();
+            self.back_up();
         }
         self.disk.set_capacity(None);
         self.stop("kill");
@@ -171,7 +177,7 @@ impl World {
                     self.is_unrepaired = !is_available;
                     return self.recovered(&recovered, attempt > 0);
                 }
-                Err(OpenError::Disk(error)) => {
+                Err(OpenError::Disk(error) | OpenError::Unreadable { error, .. }) => {
                     self.note(format!("open refused: {error}"));
                     match self.prng.chance(0.5) {
                         true => self.disk.crash(),
@@ -238,6 +244,7 @@ impl World {
                 "{place:?} is lost and nothing says so"
             );
         }
+        self.check_damage(recovered, &lost);
         for partition in 0..PARTITIONS {
             let head = recovered.heads[partition as usize];
             let greatest = read
@@ -275,7 +282,7 @@ impl World {
         }
         self.check_retained(!lost.is_empty());
         self.check_topics(&read);
-        self.check_recent(&read);
+        self.check_recent(&read, recovered);
         self.check_once(&read);
         if recovered.damages.is_empty() && self.faults == Faults::Lossy {
             self.check_everything(&read);
@@ -461,27 +468,6 @@ impl World {
         }
     }
 
-    fn damage(&mut self) {
-        let names = self.disk.names();
-        if names.is_empty() {
-            return;
-        }
-        let name = names[self.prng.below(names.len() as u64) as usize].clone();
-        let bytes = self.disk.bytes_of(&name).unwrap().len() as u64;
-        let newest = names.iter().rfind(|name| name.ends_with(".log"));
-        if self.prng.chance(0.2) && Some(&name) != newest {
-            self.note(format!("erase {name}"));
-            self.disk.erase(&name);
-            // What a lost segment said about the one before it is in the index of that; so no more damage.
-            self.may_damage &= !name.ends_with(".log");
-            return;
-        }
-        // One bit: with two, the mark that proves one batch can go together with the batch.
-        let (byte, bit) = (self.prng.below(bytes), self.prng.below(8) as u8);
-        let flipped = self.disk.flip_bit(&name, byte, bit);
-        self.note(format!("flip {name} byte {byte} of {bytes}: {flipped}"));
-    }
-
     fn everything(&mut self) -> Everything {
         let store = self.store.as_mut().unwrap();
         let mut read = Everything {
@@ -489,26 +475,33 @@ impl World {
             damaged: Vec::new(),
         };
         for partition in 0..PARTITIONS {
-            let wanted = ScanQuery {
-                after: 0,
-                through: u64::MAX - 1,
-                limits: EVERYTHING,
-                bytes_scanned_max: u64::MAX,
-            };
-            let found = store.scan(partition, wanted, &mut |_| true).unwrap();
-            for (topic, record) in found.records {
-                let offset = RecordView::parse(&record).unwrap().offset();
-                let publication = Publication {
-                    topic: topic.to_vec(),
-                    bytes: record.to_vec(),
+            let (mut after, mut is_damaged) = (0, false);
+            while after < u64::MAX - 1 {
+                let wanted = ScanQuery {
+                    after,
+                    through: u64::MAX - 1,
+                    limits: EVERYTHING,
+                    bytes_scanned_max: u64::MAX,
                 };
-                assert!(
-                    read.visible
-                        .insert((partition, offset), publication)
-                        .is_none()
-                );
+                let found = store.scan(partition, wanted, &mut |_| true).unwrap();
+                assert!(!found.damaged || found.records.is_empty());
+                assert!(found.through > after, "a page goes on");
+                for (topic, record) in found.records {
+                    let offset = RecordView::parse(&record).unwrap().offset();
+                    let publication = Publication {
+                        topic: topic.to_vec(),
+                        bytes: record.to_vec(),
+                    };
+                    assert!(
+                        read.visible
+                            .insert((partition, offset), publication)
+                            .is_none()
+                    );
+                }
+                is_damaged |= found.damaged;
+                after = found.through;
             }
-            read.damaged.push(found.damaged);
+            read.damaged.push(is_damaged);
         }
         read
     }
@@ -594,7 +587,7 @@ impl World {
         }
     }
 
-    fn check_recent(&mut self, read: &Everything) {
+    fn check_recent(&mut self, read: &Everything, recovered: &Recovered) {
         let bytes_max = self.prng.below(20_000);
         let mut found: Vec<Vec<u64>> = vec![Vec::new(); PARTITIONS as usize];
         let mut bytes = 0;
@@ -611,6 +604,8 @@ impl World {
         for (partition, offsets) in (0..).zip(found) {
             let visible = read.visible.range((partition, 0)..=(partition, u64::MAX));
             let visible: Vec<u64> = visible.map(|((_, offset), _)| *offset).collect();
+            let damaged_through = recovered.damaged_through[partition as usize];
+            assert!(offsets.iter().all(|offset| *offset > damaged_through));
             assert!(visible.ends_with(&offsets) || self.faults == Faults::Damaging);
         }
     }

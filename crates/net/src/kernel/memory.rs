@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 
-use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use stdx::chunk::{CHUNK_BYTES_MAX, ChunkWriter};
 
@@ -52,8 +52,14 @@ pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     if capacity_bytes == 0 || capacity_bytes > CHUNK_BYTES_MAX {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let memory = memfd_create("log-segment", MemfdFlags::CLOEXEC)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = memfd_create("log-segment", flags)?;
     ftruncate(&memory, capacity_bytes as u64)?;
+    // Another process of the same user could shorten it by way of /proc, and whoever reads behind its end dies of SIGBUS.
+    fcntl_add_seals(
+        &memory,
+        SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
+    )?;
     map(memory, capacity_bytes, 0)
 }
 
@@ -125,6 +131,26 @@ mod tests {
         );
         memory.close();
         assert_eq!(&slice[..], b"first record");
+    }
+
+    #[test]
+    fn nobody_changes_its_length_and_it_is_still_written() {
+        let (mut writer, memory) = create(1 << 16).expect("an area");
+        for bytes in [0, 1 << 12, 1 << 20] {
+            let refused = ftruncate(memory.lend(), bytes);
+            assert_eq!(refused, Err(rustix::io::Errno::PERM), "{bytes}");
+        }
+        let copy = memory.lend().try_clone_to_owned().expect("a descriptor");
+        let slice = writer.append(&[b"before"]).expect("room");
+        // As the next process of an upgrade does.
+        let (mut next, reopened) = reopen(copy, slice.len()).expect("the same area");
+        let after = next.append(&[b" and after"]).expect("room");
+        assert_eq!(
+            (&slice[..], &after[..]),
+            (&b"before"[..], &b" and after"[..])
+        );
+        reopened.close();
+        memory.close();
     }
 
     #[test]

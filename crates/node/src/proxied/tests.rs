@@ -227,6 +227,23 @@ fn who_is_sent_away() {
     assert_eq!(world.net.counters().statistics(), expected);
 }
 
+/// A proxy that names nobody does not lend its own address.
+#[test]
+fn clients_that_their_proxy_does_not_name() {
+    for announced in [Announced::Local, Announced::Unknown, Announced::Unix] {
+        let mut header = Vec::new();
+        encode_binary(&mut header, &announced, true);
+        let mut world = World::new(PATIENT);
+        world.accept(0, 1, "10.0.0.1:7");
+        world.send(0, &header);
+        let events = world.poll();
+        assert!(
+            matches!(events[..], [Event::Accepted { peer, .. }] if peer == SocketAddr::new(UNNAMED, 7)),
+            "{announced:?}: {events:?}"
+        );
+    }
+}
+
 #[test]
 fn who_says_nothing_is_closed_in_time() {
     let mut world = World::new(Duration::ZERO);

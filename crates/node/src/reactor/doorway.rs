@@ -28,6 +28,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         match refusal {
             None => {
                 self.edge.accepted(conn, peer);
+                if self.net.is_encrypted(conn) {
+                    self.edge.came_by_tls(conn);
+                }
                 if self.edge.notes_origins() {
                     self.edge.accepted_through(conn, peer, listener);
                 }
@@ -90,13 +93,13 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         while !self.edge.out.users.is_empty() {
             for change in std::mem::take(&mut self.edge.out.users) {
                 match change {
-                    UserChange::Leaves { subject } => self.users.leave(&subject),
+                    UserChange::Leaves { user } => self.users.leave(&user),
                     UserChange::Comes {
                         connection,
-                        subject,
+                        user,
                         connections_max,
-                    } => match self.users.enter(&subject, connections_max) {
-                        true => self.edge.user_admitted(connection, &subject),
+                    } => match self.users.enter(&user, connections_max) {
+                        true => self.edge.user_admitted(connection, &user),
                         false => self.edge.user_refused(connection),
                     },
                 }

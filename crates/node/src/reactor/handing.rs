@@ -109,7 +109,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             ..
         } = self;
         edge.counted_users()
-            .for_each(|user| users.count(user.subject));
+            .for_each(|user| users.count(&user.user));
         if let Some(door) = door {
             for conn in edge.connections() {
                 let place = counted.binary_search_by_key(&conn.index, |(index, _)| *index);

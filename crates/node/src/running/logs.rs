@@ -59,6 +59,7 @@ impl Node {
             incoming,
             homes: self.shards.0.clone(),
             began: self.began,
+            troubles: self.troubles.clone(),
         }
     }
 }

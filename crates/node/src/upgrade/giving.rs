@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use stdx::handing::Hand;
+use zeroize::Zeroizing;
 
 /// Why an upgrade did not take place. The node serves on.
 #[derive(Debug)]
@@ -105,7 +106,8 @@ impl Coordinator<'_> {
         let lost = |step| move |error| UpgradeError::Lost(step, error);
         let set = self.control.give_up_after(START_PATIENCE);
         set.map_err(lost("beginning"))?;
-        let mut bytes = Vec::new();
+        // It holds the keys of tickets.
+        let mut bytes = Zeroizing::new(Vec::new());
         hello.give(&mut bytes);
         send(self.control, kind::HELLO, &bytes, descriptors).map_err(lost("beginning"))?;
         self.expect(kind::ACCEPT, "it read its configuration")?;

@@ -21,7 +21,7 @@ mod passing;
 mod taking;
 mod thread;
 
-pub use fail::{FAIL_AT, fail_at};
+pub use fail::{SWITCHES, fail_at};
 use giving::Coordinator;
 pub use giving::{Giving, UpgradeError};
 pub(crate) use log::{HandedOver, LogAdoption, LogOrder};

@@ -185,7 +185,8 @@ impl Given {
         let Some(way) = &self.way else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let mut state = Vec::new();
+        // Credentials that wait for a verdict are in it, and the keys of tickets.
+        let mut state = Zeroizing::new(Vec::new());
         let kernel = reactor.net_mut().kernel();
         kernel.roster().give(&mut state);
         let is_lingering = kernel.is_lingering();
@@ -224,7 +225,7 @@ pub(crate) fn adopt(
     memory: &MemfdMemory,
     way: &Passage,
     listeners: &[AdoptedListener],
-) -> io::Result<Vec<u8>> {
+) -> io::Result<Zeroizing<Vec<u8>>> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     loop {
         let message = receive(way)?;
@@ -267,7 +268,7 @@ pub(crate) fn adopt(
                 let roster = Roster::take(&mut input).ok_or_else(damaged)?;
                 kernel.settle(&roster)?;
                 let rest = message.bytes.len() - input.left();
-                return Ok(message.bytes[rest..].to_vec());
+                return Ok(Zeroizing::new(message.bytes[rest..].to_vec()));
             }
             _ => return Err(damaged()),
         }

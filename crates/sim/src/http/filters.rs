@@ -1,7 +1,7 @@
 //! Filters of an event stream: all of them have one cursor, a position for each partition.
 
 use super::stream::{parts_of, skip_of};
-use super::{HttpClient, hole_of, is_unavailable, position_of};
+use super::{HttpClient, REFUSED, hole_of, is_unavailable, position_of};
 use crate::client::Context;
 use broker::settings::LagPolicy;
 use serde_json::Value;
@@ -27,6 +27,15 @@ impl HttpClient {
         let Some(covering) = self.covering.as_mut().filter(|_| self.last_event_id != id) else {
             return true;
         };
+        // A filter that was refused has no place in the cursor.
+        let (topics, _) = parts_of(id);
+        let place = self.refused_at.filter(|_| !id.is_empty());
+        let place = place.map(|place| self.runs.len() + place);
+        if place.is_some_and(|place| topics.split(',').nth(place) != Some("!")) {
+            let text = format!("id {id} has a place for a filter that was refused");
+            context.oracle.fail(self.peer.id, text);
+            return false;
+        }
         for (partition, position) in positions_of(context, id) {
             let place = (partition, self.peer.instance);
             if let Err(text) = covering.on_settled(context.oracle, place, position) {
@@ -59,6 +68,15 @@ impl HttpClient {
             .as_u64()
             .map(|partition| partition as u32);
         let told_at = context.oracle.moment;
+        if value["topic"] == REFUSED {
+            if name == "crore.error" && value["code"] == "filter_too_wide" {
+                context.oracle.filters_refused += 1;
+                return Some(true);
+            }
+            let text = format!("{name} of a filter that is refused: {value}");
+            context.oracle.fail(self.peer.id, text);
+            return Some(false);
+        }
         let result = match (name, partition) {
             ("message", _) => {
                 let topic = context.plan.topic(value["topic"].as_str()?)?;
@@ -129,12 +147,20 @@ fn positions_of(context: &Context<'_>, cursor: &str) -> Vec<(u32, (u64, u64))> {
         let Some((epoch, offsets)) = text.split_once(':') else {
             continue;
         };
-        for (partition, offset) in (log.first_partition..).zip(offsets.split('.')) {
-            let offset = match offset {
-                "" => Some(0),
-                digits => u64::from_str_radix(digits, RADIX).ok(),
+        let number = |digits: &str| match digits {
+            "" => 0,
+            digits => u64::from_str_radix(digits, RADIX).unwrap_or(0),
+        };
+        let offsets = offsets.split('.').flat_map(|part| {
+            // `~n` stands for n partitions without a record.
+            let (count, offset) = match part.strip_prefix('~') {
+                Some(count) => (number(count) as usize, 0),
+                None => (1, number(part)),
             };
-            if let (Ok(epoch), Some(offset)) = (epoch.parse(), offset) {
+            std::iter::repeat_n(offset, count)
+        });
+        for (partition, offset) in (log.first_partition..).zip(offsets) {
+            if let Ok(epoch) = epoch.parse() {
                 positions.push((partition, (epoch, offset)));
             }
         }

@@ -1,6 +1,8 @@
 //! Event streams as a client follows them, and how it comes back.
 
-use super::{Asked, HttpClient, Kind, hole_of, is_unavailable, position_of, take, turn_to};
+use super::{
+    Asked, HttpClient, Kind, REFUSED, hole_of, is_unavailable, position_of, take, turn_to,
+};
 use crate::client::Context;
 use crate::oracle::{Hole, SKIPPED, check_skip};
 use broker::settings::LagPolicy;
@@ -26,8 +28,13 @@ impl HttpClient {
             _ => {
                 let topics = self.runs.iter().map(|run| &context.plan.topics[run.topic]);
                 let filters = self.covering.iter().flat_map(|covering| &covering.filters);
-                let filters = filters.map(|filter| &context.plan.filters[*filter]);
-                let names = topics.chain(filters).map(|name| {
+                let mut filters: Vec<&str> = filters
+                    .map(|filter| &*context.plan.filters[*filter])
+                    .collect();
+                if let Some(place) = self.refused_at {
+                    filters.insert(place, REFUSED);
+                }
+                let names = topics.map(String::as_str).chain(filters).map(|name| {
                     // Wildcards mean something else in a request's target.
                     let name = name.replace('#', "%23").replace('+', "%2B");
                     format!("topic={name}")
@@ -48,6 +55,7 @@ impl HttpClient {
             for (run, has_begun) in self.runs.iter_mut().zip(&mut self.has_begun) {
                 run.seen.clear();
                 run.holes.clear();
+                run.crossed.clear();
                 run.epoch = 0;
                 *has_begun = false;
             }

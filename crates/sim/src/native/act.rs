@@ -10,6 +10,9 @@ use wire::native::{
     SubscribeItem, SubscribeRequest, Tag, Unsubscribe, encode_publish_head,
 };
 
+/// The choice, of ten, that starts a subscription beyond all that the log has.
+const BEYOND: u64 = 8;
+
 impl NativeClient {
     pub(super) fn act(&mut self, context: &mut Context<'_>) {
         if self.is_auditor {
@@ -61,13 +64,19 @@ impl NativeClient {
         let floor = context.oracle.floor(partition);
         let epoch = context.oracle.present_epoch(partition);
         let since = |offset| Start::Since(Position { epoch, offset });
+        // A lost end takes millions of offsets.
+        let beyond = match context.oracle.is_flipped {
+            true => 1 << 40,
+            false => 1_000_000,
+        };
         let random = &mut self.peer.random;
-        let start = match random.below(10) {
+        let choice = random.below(10);
+        let start = match choice {
             0..=2 => Start::Live,
             3 | 4 => since(random.between(0, floor)),
             5 | 6 => Start::Last([0, 1, 3, 50][random.below(4) as usize]),
             7 => Start::Snapshot,
-            8 => since(floor + 1_000_000),
+            BEYOND => since(floor + beyond),
             _ => Start::Since(Position {
                 epoch: UNKNOWN_EPOCH,
                 offset: random.below(100),
@@ -86,12 +95,14 @@ impl NativeClient {
                 },
                 stage: Stage::Absent,
                 start,
+                is_beyond: choice == BEYOND,
                 fail_on_gap,
                 credit,
                 policy,
                 has_cursor: false,
                 gap_due: None,
                 is_snapshot: false,
+                retained_due: 0,
                 has_begun: false,
                 must_announce: false,
                 is_ticketed: false,
@@ -117,6 +128,13 @@ impl NativeClient {
         };
         plain.stage = Stage::Asked;
         plain.has_begun = false;
+        plain.retained_due = match start {
+            Start::Snapshot => {
+                let (topic, instance) = (plain.run.topic, self.peer.instance);
+                context.oracle.retained(context.plan, topic, instance)
+            }
+            _ => 0,
+        };
         (plain.is_ticketed, plain.may_be_ahead, plain.again) = (false, false, None);
         if !plain.has_cursor {
             let floor = context.oracle.floor(partition);

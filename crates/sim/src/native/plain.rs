@@ -38,7 +38,7 @@ impl Plain {
                 (self.gap_due, self.must_announce) = (Some(through), true);
                 return Ok(());
             }
-            self.run.epoch = epoch;
+            self.run.continue_in(epoch);
             if through < cursor && std::mem::take(&mut self.is_ticketed) {
                 // What lies between comes again, or the gap in it.
                 self.again = Some(through);
@@ -61,7 +61,7 @@ impl Plain {
         }
         let gap_due = (!beginning.continued).then_some(through);
         let (from, due) = match self.start {
-            Start::Since(position) if position.offset < 1_000_000 && holds(position) => {
+            Start::Since(position) if !self.is_beyond && holds(position) => {
                 (position.offset, gap_due)
             }
             Start::Since(_) if beginning.continued => {
@@ -74,10 +74,21 @@ impl Plain {
             _ if beginning.continued => return Err("continued, and no position was asked".into()),
             _ => (through, None),
         };
+        // It may begin with a position of an older epoch.
+        self.run.crossed.clear();
+        if let Start::Since(position) = self.start
+            && !self.must_announce
+        {
+            (self.run.epoch, self.run.cursor) = (position.epoch, position.offset);
+            self.run.continue_in(epoch);
+        }
         self.run.epoch = epoch;
         (self.run.from, self.run.cursor, self.gap_due) = (from, from, due);
         if self.start == Start::Live && replaying {
             return Err("a live start is replaying".into());
+        }
+        if !replaying {
+            self.check_retained()?;
         }
         // A snapshot is settled only when it has been caught up.
         self.has_cursor = self.start != Start::Snapshot || !replaying;
@@ -176,7 +187,18 @@ impl Plain {
         Ok(())
     }
 
+    /// A snapshot is complete: the retained message has come, if one is known.
+    fn check_retained(&mut self) -> Result<(), String> {
+        match std::mem::take(&mut self.retained_due) {
+            0 => Ok(()),
+            due => Err(format!(
+                "a snapshot without the retained message at {due}, or a newer one"
+            )),
+        }
+    }
+
     pub(super) fn on_caught_up(&mut self, through: u64) -> Result<(), String> {
+        self.check_retained()?;
         if let Some(due) = self.gap_due {
             return Err(format!("a gap up to {due} was due, and CAUGHT_UP came"));
         }
@@ -209,6 +231,7 @@ impl Plain {
         if self.has_cursor {
             if oracle.holds(partition, self.run.epoch, self.run.cursor, instance) {
                 from = self.run.cursor;
+                self.run.continue_in(restart.epoch);
             } else {
                 oracle.keep_run(self.run.begin_anew(restart.epoch));
             }

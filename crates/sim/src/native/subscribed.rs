@@ -37,6 +37,9 @@ impl NativeClient {
             && plain.start == Start::Snapshot
         {
             plain.is_snapshot = true;
+            if offset >= plain.retained_due {
+                plain.retained_due = 0;
+            }
         }
         if let Err(text) = plain.on_message(offset, prev) {
             let topic = &context.plan.topics[topic];

@@ -149,7 +149,7 @@ impl Wide {
                 (part.gap_due, part.must_announce) = (Some(through), true);
                 continue;
             }
-            part.run.epoch = epoch;
+            part.run.continue_in(epoch);
             if self.is_ticketed && through < cursor {
                 part.again = Some(through);
                 continue;

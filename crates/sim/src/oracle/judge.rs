@@ -35,6 +35,8 @@ impl Oracle {
                 return self.fail(run.client, text);
             };
             let known = offsets.get(&(run.topic, life)).map_or(&[][..], |all| all);
+            let owed = self.owed(partition, &run, known, &offsets);
+            self.judge_settled(plan, &run, &owed);
             self.judge_run(plan, &run, life, known);
         }
         if plan.lossless && !self.is_flipped {
@@ -56,7 +58,29 @@ impl Oracle {
         offsets
     }
 
-    fn judge_run(&mut self, plan: &Plan, run: &Run, life: u32, offsets: &[u64]) {
+    /// What a run must have seen or been told of: what is known to stand in its epoch, and what was known in the older epochs
+    /// that it crossed, behind its cursor of that moment. Damage may have taken the latter away; then it is a gap. Behind a second
+    /// damage nobody may know how much the first one took; then a gap where that began is enough.
+    fn owed(&self, partition: u32, run: &Run, known: &[u64], offsets: &Namespaces) -> Vec<u64> {
+        let mut owed = known.to_vec();
+        for (epoch, cursor) in &run.crossed {
+            let life_of = |epoch| self.lives.of_epoch(partition, epoch);
+            let (Some(life), Some(present)) = (life_of(*epoch), life_of(run.epoch)) else {
+                continue;
+            };
+            let start = self.lives.kept_before(partition, life, present);
+            let is_told = |hole: &Hole| hole.from < start && start <= hole.to;
+            let is_start_told = life + 1 < present && run.holes.iter().any(is_told);
+            let behind = offsets.get(&(run.topic, life)).into_iter().flatten();
+            let is_owed = |offset: &&u64| *offset > cursor && !(is_start_told && **offset >= start);
+            owed.extend(behind.filter(is_owed));
+        }
+        owed.sort_unstable();
+        owed.dedup();
+        owed
+    }
+
+    fn judge_settled(&mut self, plan: &Plan, run: &Run, offsets: &[u64]) {
         let name = &plan.topics[run.topic];
         let in_hole = |offset: u64| {
             run.holes
@@ -82,6 +106,10 @@ impl Oracle {
                 );
             }
         }
+    }
+
+    fn judge_run(&mut self, plan: &Plan, run: &Run, life: u32, offsets: &[u64]) {
+        let name = &plan.topics[run.topic];
         for hole in &run.holes {
             self.judge_hole(plan, run, life, hole, offsets);
         }
@@ -158,7 +186,7 @@ impl Oracle {
             );
         }
         let (messages_max, age_max_ms) = plan.history_least(run.topic);
-        if hole.reason == 3 && !self.is_flipped && age_max_ms >= 1 << 30 && !plan.clock_jumps {
+        if hole.reason == 3 && !self.is_flipped && age_max_ms == u64::MAX {
             let newer = offsets.iter().filter(|offset| **offset > hole.to).count();
             // Newer ones may have been evicted before anybody was told of them.
             let newer = newer + self.unknown(run.topic);

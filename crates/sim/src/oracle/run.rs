@@ -53,6 +53,8 @@ pub struct Run {
     pub from: u64,
     /// Everything up to here is settled.
     pub cursor: u64,
+    /// Older epochs from which it was continued, each with its cursor at that moment: it is owed what stood behind that.
+    pub crossed: Vec<(u64, u64)>,
     /// Offsets received, rising.
     pub seen: Vec<u64>,
     /// Announced.
@@ -79,6 +81,14 @@ impl Run {
             ..hole
         });
         self.cursor = self.cursor.max(hole.to);
+    }
+
+    /// The node has this epoch, and what this run has settled holds in it.
+    pub fn continue_in(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.crossed.push((self.epoch, self.cursor));
+            self.epoch = epoch;
+        }
     }
 
     /// The node has another epoch, and what this run is about is gone: answers it as it was, and begins anew.

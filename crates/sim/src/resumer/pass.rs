@@ -101,6 +101,16 @@ impl Pass {
         self.forget_former();
         self.former.extend(answered);
     }
+
+    /// A renewal was refused: that token never held, and the session goes on with the one before. Those drawn meanwhile were never
+    /// shown, but for the newest, which is on its way now.
+    fn note_refused(&mut self) {
+        match self.former.len() {
+            2.. => self.former.truncate(1),
+            _ => self.token = self.former.pop().unwrap_or(self.token),
+        }
+        self.is_revoked = false;
+    }
 }
 
 impl Resumer {
@@ -270,7 +280,7 @@ impl Resumer {
             // The new one has ended before it was judged: the session goes on with the one before.
             Event::TokenRefused(error) if self.is_end_explained(context, error.code) => {
                 if let Some(pass) = &mut self.pass {
-                    pass.is_revoked = false;
+                    pass.note_refused();
                 }
                 self.renew(context, false);
             }
@@ -280,7 +290,7 @@ impl Resumer {
                     && self.is_crowd_explained(context) =>
             {
                 if let Some(pass) = &mut self.pass {
-                    pass.is_revoked = false;
+                    pass.note_refused();
                 }
                 self.renew(context, false);
             }

@@ -48,6 +48,9 @@ impl World {
             self.memories.push(memory.clone());
             let home = (shard < homes).then(|| {
                 let mut home = Home::new(settings.clone(), shard as u16, (seed, !seed));
+                if let Some(value) = self.plan.counters_begin_at() {
+                    home.begin_counters_at(value);
+                }
                 let mut disks = self.disks.borrow_mut();
                 if let Err(text) = disks.restore(&mut home, shard as u16, &mut memory) {
                     self.oracle.fail(None, text);
@@ -58,7 +61,11 @@ impl World {
                 home,
                 ..self.parts(shard)
             };
-            self.reactors.push(Reactor::new(parts));
+            let mut reactor = Reactor::new(parts);
+            if let Some(value) = self.plan.counters_begin_at() {
+                reactor.begin_counters_at(value);
+            }
+            self.reactors.push(reactor);
             self.revocations.push(0);
         }
     }
@@ -137,6 +144,7 @@ impl World {
             Err(text) => return self.oracle.fail(None, text),
         }
         self.oracle.is_flipped |= self.disks.borrow().is_flipped();
+        self.plan.disk.is_broken |= self.disks.borrow().is_broken();
         let logs = &self.plan.settings.logs;
         let lives = logs.iter().zip(&former);
         let lives = lives.map(|(log, former)| {

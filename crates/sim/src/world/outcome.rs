@@ -80,6 +80,8 @@ pub struct Reached {
     pub duplicates_over_http: u64,
     /// Event streams over filters that came back with an id.
     pub streams_resumed: u64,
+    /// Filters of event streams that were refused while others of the stream went on.
+    pub filters_refused: u64,
     /// Times that a log thread refused what a home had sent.
     pub batches_refused: u64,
     /// Questions answered from disk.
@@ -96,6 +98,10 @@ pub struct Reached {
     pub refused_starts: u64,
     /// Bits flipped in what had been synced.
     pub flips: u64,
+    /// Newest segments lost, and directories put back from a copy.
+    pub ends_lost: u64,
+    /// Logs repaired because a start could not read them.
+    pub repairs: u64,
     /// Segments dropped from disks.
     pub dropped_segments: u64,
     /// Batches made durable.
@@ -135,6 +141,7 @@ impl std::ops::AddAssign for Reached {
         self.duplicates += other.duplicates;
         self.duplicates_over_http += other.duplicates_over_http;
         self.streams_resumed += other.streams_resumed;
+        self.filters_refused += other.filters_refused;
         self.batches_refused += other.batches_refused;
         self.disk_answers += other.disk_answers;
         self.torn_tails += other.torn_tails;
@@ -143,6 +150,8 @@ impl std::ops::AddAssign for Reached {
         self.full_starts += other.full_starts;
         self.refused_starts += other.refused_starts;
         self.flips += other.flips;
+        self.ends_lost += other.ends_lost;
+        self.repairs += other.repairs;
         self.dropped_segments += other.dropped_segments;
         self.batches += other.batches;
         self.damaged_reads += other.damaged_reads;

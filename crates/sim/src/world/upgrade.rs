@@ -26,7 +26,7 @@ impl World {
         }
         // The next one counts them again.
         let users = former.edge().counted_users();
-        users.for_each(|user| self.users.leave(user.subject));
+        users.for_each(|user| self.users.leave(&user.user));
         let mut input = Input::new(&state);
         let next = Reactor::take_over(self.parts(shard), &mut input);
         match next {

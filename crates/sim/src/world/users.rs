@@ -17,10 +17,7 @@ pub(super) type CountedUsers = Vec<BTreeMap<(u32, u32), Counted>>;
 fn counted(edge: &Edge) -> BTreeMap<(u32, u32), Counted> {
     let all = edge.counted_users().map(|user| {
         let Key { index, generation } = user.connection;
-        (
-            (index, generation),
-            (user.subject.into(), user.connections_max),
-        )
+        ((index, generation), (user.user, user.connections_max))
     });
     all.collect()
 }

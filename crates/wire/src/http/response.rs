@@ -43,6 +43,7 @@ pub const fn reason_phrase(status: u16) -> &'static str {
         414 => "URI Too Long",
         415 => "Unsupported Media Type",
         417 => "Expectation Failed",
+        421 => "Misdirected Request",
         422 => "Unprocessable Content",
         425 => "Too Early",
         426 => "Upgrade Required",

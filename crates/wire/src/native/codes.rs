@@ -36,8 +36,6 @@ pub enum ErrorCode {
     HelloRequired = 114,
     /// HELLO may be sent once.
     HelloRepeated = 115,
-    /// Frames travel in binary messages.
-    BinaryRequired = 116,
     /// The WebSocket subprotocol crore.v1 is required.
     SubprotocolRequired = 117,
     /// A publication needs a payload.
@@ -52,12 +50,6 @@ pub enum ErrorCode {
     NotFound = 122,
     /// The method is not allowed at this address.
     MethodNotAllowed = 123,
-    /// None of the accepted media types is offered here.
-    NotAcceptable = 124,
-    /// The body's media type is not understood here.
-    UnsupportedMediaType = 125,
-    /// The request needs a Content-Length or chunked coding.
-    LengthRequired = 126,
     /// The transfer coding is not understood here.
     UnsupportedTransferCoding = 127,
     /// Only HTTP/1.1 and HTTP/1.0 are spoken here.
@@ -68,6 +60,10 @@ pub enum ErrorCode {
     UpgradeRequired = 130,
     /// Only WebSocket version 13 is spoken here.
     UnsupportedWebsocketVersion = 131,
+    /// A message names a topic twice.
+    RepeatedTopic = 132,
+    /// The request has a parameter that is not known here.
+    UnknownParameter = 133,
     /// A valid token is required.
     Unauthorized = 200,
     /// The token has expired.
@@ -80,8 +76,8 @@ pub enum ErrorCode {
     TicketRefused = 204,
     /// The token was revoked.
     TokenRevoked = 205,
-    /// The frame exceeds frame_bytes_max.
-    FrameTooLarge = 300,
+    /// This node answers to names of its own machine, and to the hosts of http.allowed_origins.
+    Misdirected = 206,
     /// The payload exceeds message_bytes_max.
     MessageTooLarge = 301,
     /// A topic or filter has at most 255 bytes.
@@ -104,12 +100,12 @@ pub enum ErrorCode {
     CursorTooLarge = 310,
     /// The session's subscriptions do not fit into a resume ticket.
     TicketTooLarge = 311,
-    /// The session holds filters_per_session_max subscriptions to filters.
+    /// The session holds filters_per_session_max subscriptions to filters, or its user has brought filters_per_user_max.
     TooManyFilters = 312,
+    /// The request would append more than request_bytes_max.
+    RequestTooLarge = 313,
     /// The node holds connections_max connections.
     ConnectionsFull = 320,
-    /// The node has no file descriptor left.
-    DescriptorsFull = 321,
     /// The node holds topics_max topics.
     TopicsFull = 322,
     /// The shard holds filters_per_shard_max filters.
@@ -120,8 +116,6 @@ pub enum ErrorCode {
     LogFull = 325,
     /// The node holds producers_max producers.
     ProducersFull = 326,
-    /// The topic holds variants_per_topic_max variants.
-    VariantsFull = 327,
     /// The node has no memory left for this.
     MemoryFull = 328,
     /// Too many requests in too short a time.
@@ -154,7 +148,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, by number.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 70] = [
         Self::MalformedFrame,
         Self::MalformedTopic,
         Self::MalformedFilter,
@@ -171,7 +165,6 @@ impl ErrorCode {
         Self::UnsupportedStart,
         Self::HelloRequired,
         Self::HelloRepeated,
-        Self::BinaryRequired,
         Self::SubprotocolRequired,
         Self::PayloadRequired,
         Self::TopicRequired,
@@ -179,21 +172,20 @@ impl ErrorCode {
         Self::UnknownSubscription,
         Self::NotFound,
         Self::MethodNotAllowed,
-        Self::NotAcceptable,
-        Self::UnsupportedMediaType,
-        Self::LengthRequired,
         Self::UnsupportedTransferCoding,
         Self::UnsupportedHttpVersion,
         Self::UnsupportedExpectation,
         Self::UpgradeRequired,
         Self::UnsupportedWebsocketVersion,
+        Self::RepeatedTopic,
+        Self::UnknownParameter,
         Self::Unauthorized,
         Self::TokenExpired,
         Self::Forbidden,
         Self::OriginForbidden,
         Self::TicketRefused,
         Self::TokenRevoked,
-        Self::FrameTooLarge,
+        Self::Misdirected,
         Self::MessageTooLarge,
         Self::TopicTooLong,
         Self::HeaderTooLarge,
@@ -206,14 +198,13 @@ impl ErrorCode {
         Self::CursorTooLarge,
         Self::TicketTooLarge,
         Self::TooManyFilters,
+        Self::RequestTooLarge,
         Self::ConnectionsFull,
-        Self::DescriptorsFull,
         Self::TopicsFull,
         Self::FiltersFull,
         Self::RetainedFull,
         Self::LogFull,
         Self::ProducersFull,
-        Self::VariantsFull,
         Self::MemoryFull,
         Self::RateLimited,
         Self::TooManyConnections,
@@ -256,7 +247,6 @@ impl ErrorCode {
             113 => Self::UnsupportedStart,
             114 => Self::HelloRequired,
             115 => Self::HelloRepeated,
-            116 => Self::BinaryRequired,
             117 => Self::SubprotocolRequired,
             118 => Self::PayloadRequired,
             119 => Self::TopicRequired,
@@ -264,21 +254,20 @@ impl ErrorCode {
             121 => Self::UnknownSubscription,
             122 => Self::NotFound,
             123 => Self::MethodNotAllowed,
-            124 => Self::NotAcceptable,
-            125 => Self::UnsupportedMediaType,
-            126 => Self::LengthRequired,
             127 => Self::UnsupportedTransferCoding,
             128 => Self::UnsupportedHttpVersion,
             129 => Self::UnsupportedExpectation,
             130 => Self::UpgradeRequired,
             131 => Self::UnsupportedWebsocketVersion,
+            132 => Self::RepeatedTopic,
+            133 => Self::UnknownParameter,
             200 => Self::Unauthorized,
             201 => Self::TokenExpired,
             202 => Self::Forbidden,
             203 => Self::OriginForbidden,
             204 => Self::TicketRefused,
             205 => Self::TokenRevoked,
-            300 => Self::FrameTooLarge,
+            206 => Self::Misdirected,
             301 => Self::MessageTooLarge,
             302 => Self::TopicTooLong,
             303 => Self::HeaderTooLarge,
@@ -291,14 +280,13 @@ impl ErrorCode {
             310 => Self::CursorTooLarge,
             311 => Self::TicketTooLarge,
             312 => Self::TooManyFilters,
+            313 => Self::RequestTooLarge,
             320 => Self::ConnectionsFull,
-            321 => Self::DescriptorsFull,
             322 => Self::TopicsFull,
             323 => Self::FiltersFull,
             324 => Self::RetainedFull,
             325 => Self::LogFull,
             326 => Self::ProducersFull,
-            327 => Self::VariantsFull,
             328 => Self::MemoryFull,
             329 => Self::RateLimited,
             330 => Self::TooManyConnections,
@@ -337,7 +325,6 @@ impl ErrorCode {
             Self::UnsupportedStart => "unsupported_start",
             Self::HelloRequired => "hello_required",
             Self::HelloRepeated => "hello_repeated",
-            Self::BinaryRequired => "binary_required",
             Self::SubprotocolRequired => "subprotocol_required",
             Self::PayloadRequired => "payload_required",
             Self::TopicRequired => "topic_required",
@@ -345,21 +332,20 @@ impl ErrorCode {
             Self::UnknownSubscription => "unknown_subscription",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
-            Self::NotAcceptable => "not_acceptable",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::LengthRequired => "length_required",
             Self::UnsupportedTransferCoding => "unsupported_transfer_coding",
             Self::UnsupportedHttpVersion => "unsupported_http_version",
             Self::UnsupportedExpectation => "unsupported_expectation",
             Self::UpgradeRequired => "upgrade_required",
             Self::UnsupportedWebsocketVersion => "unsupported_websocket_version",
+            Self::RepeatedTopic => "repeated_topic",
+            Self::UnknownParameter => "unknown_parameter",
             Self::Unauthorized => "unauthorized",
             Self::TokenExpired => "token_expired",
             Self::Forbidden => "forbidden",
             Self::OriginForbidden => "origin_forbidden",
             Self::TicketRefused => "ticket_refused",
             Self::TokenRevoked => "token_revoked",
-            Self::FrameTooLarge => "frame_too_large",
+            Self::Misdirected => "misdirected",
             Self::MessageTooLarge => "message_too_large",
             Self::TopicTooLong => "topic_too_long",
             Self::HeaderTooLarge => "header_too_large",
@@ -372,14 +358,13 @@ impl ErrorCode {
             Self::CursorTooLarge => "cursor_too_large",
             Self::TicketTooLarge => "ticket_too_large",
             Self::TooManyFilters => "too_many_filters",
+            Self::RequestTooLarge => "request_too_large",
             Self::ConnectionsFull => "connections_full",
-            Self::DescriptorsFull => "descriptors_full",
             Self::TopicsFull => "topics_full",
             Self::FiltersFull => "filters_full",
             Self::RetainedFull => "retained_full",
             Self::LogFull => "log_full",
             Self::ProducersFull => "producers_full",
-            Self::VariantsFull => "variants_full",
             Self::MemoryFull => "memory_full",
             Self::RateLimited => "rate_limited",
             Self::TooManyConnections => "too_many_connections",
@@ -417,7 +402,6 @@ impl ErrorCode {
             Self::UnsupportedStart => "this topic or filter cannot be subscribed to from such a start",
             Self::HelloRequired => "the first frame must be HELLO",
             Self::HelloRepeated => "HELLO may be sent once",
-            Self::BinaryRequired => "frames travel in binary messages",
             Self::SubprotocolRequired => "the WebSocket subprotocol crore.v1 is required",
             Self::PayloadRequired => "a publication needs a payload",
             Self::TopicRequired => "the request names no topic",
@@ -425,21 +409,20 @@ impl ErrorCode {
             Self::UnknownSubscription => "the connection holds no such subscription",
             Self::NotFound => "there is nothing at this address",
             Self::MethodNotAllowed => "the method is not allowed at this address",
-            Self::NotAcceptable => "none of the accepted media types is offered here",
-            Self::UnsupportedMediaType => "the body's media type is not understood here",
-            Self::LengthRequired => "the request needs a Content-Length or chunked coding",
             Self::UnsupportedTransferCoding => "the transfer coding is not understood here",
             Self::UnsupportedHttpVersion => "only HTTP/1.1 and HTTP/1.0 are spoken here",
             Self::UnsupportedExpectation => "the expectation is not understood here",
             Self::UpgradeRequired => "this address speaks WebSocket only",
             Self::UnsupportedWebsocketVersion => "only WebSocket version 13 is spoken here",
+            Self::RepeatedTopic => "a message names a topic twice",
+            Self::UnknownParameter => "the request has a parameter that is not known here",
             Self::Unauthorized => "a valid token is required",
             Self::TokenExpired => "the token has expired",
             Self::Forbidden => "not permitted",
             Self::OriginForbidden => "requests from this origin are not permitted",
             Self::TicketRefused => "the resume ticket does not hold; subscribe without it",
             Self::TokenRevoked => "the token was revoked",
-            Self::FrameTooLarge => "the frame exceeds frame_bytes_max",
+            Self::Misdirected => "this node answers to names of its own machine, and to the hosts of http.allowed_origins",
             Self::MessageTooLarge => "the payload exceeds message_bytes_max",
             Self::TopicTooLong => "a topic or filter has at most 255 bytes",
             Self::HeaderTooLarge => "the request's header is too large",
@@ -451,15 +434,14 @@ impl ErrorCode {
             Self::FilterTooWide => "the filter covers too much for this request",
             Self::CursorTooLarge => "the cursor exceeds its size limit",
             Self::TicketTooLarge => "the session's subscriptions do not fit into a resume ticket",
-            Self::TooManyFilters => "the session holds filters_per_session_max subscriptions to filters",
+            Self::TooManyFilters => "the session holds filters_per_session_max subscriptions to filters, or its user has brought filters_per_user_max",
+            Self::RequestTooLarge => "the request would append more than request_bytes_max",
             Self::ConnectionsFull => "the node holds connections_max connections",
-            Self::DescriptorsFull => "the node has no file descriptor left",
             Self::TopicsFull => "the node holds topics_max topics",
             Self::FiltersFull => "the shard holds filters_per_shard_max filters",
             Self::RetainedFull => "retained messages fill retained_bytes_max",
             Self::LogFull => "the log fills log_bytes_max",
             Self::ProducersFull => "the node holds producers_max producers",
-            Self::VariantsFull => "the topic holds variants_per_topic_max variants",
             Self::MemoryFull => "the node has no memory left for this",
             Self::RateLimited => "too many requests in too short a time",
             Self::TooManyConnections => "the address or the user has as many connections as it may",
@@ -499,10 +481,11 @@ impl ErrorCode {
             | Self::UnsupportedStart
             | Self::HelloRequired
             | Self::HelloRepeated
-            | Self::BinaryRequired
             | Self::SubprotocolRequired
             | Self::PayloadRequired
             | Self::TopicRequired
+            | Self::RepeatedTopic
+            | Self::UnknownParameter
             | Self::TopicTooLong
             | Self::TooManyTopics
             | Self::TooManyTags
@@ -516,9 +499,6 @@ impl ErrorCode {
             Self::UnknownSubscription
             | Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::NotAcceptable => 406,
-            Self::UnsupportedMediaType => 415,
-            Self::LengthRequired => 411,
             Self::UnsupportedTransferCoding => 501,
             Self::UnsupportedHttpVersion => 505,
             Self::UnsupportedExpectation => 417,
@@ -530,8 +510,9 @@ impl ErrorCode {
             | Self::TokenRevoked => 401,
             Self::Forbidden
             | Self::OriginForbidden => 403,
-            Self::FrameTooLarge
-            | Self::MessageTooLarge => 413,
+            Self::Misdirected => 421,
+            Self::MessageTooLarge
+            | Self::RequestTooLarge => 413,
             Self::HeaderTooLarge => 431,
             Self::UriTooLong => 414,
             Self::TooManySubscriptions
@@ -540,11 +521,9 @@ impl ErrorCode {
             | Self::RateLimited
             | Self::TooManyConnections => 429,
             Self::ConnectionsFull
-            | Self::DescriptorsFull
             | Self::TopicsFull
             | Self::FiltersFull
             | Self::ProducersFull
-            | Self::VariantsFull
             | Self::MemoryFull
             | Self::NotReady
             | Self::Overloaded
@@ -578,7 +557,6 @@ impl ErrorCode {
             | Self::UnsupportedStart
             | Self::HelloRequired
             | Self::HelloRepeated
-            | Self::BinaryRequired
             | Self::SubprotocolRequired
             | Self::PayloadRequired
             | Self::TopicRequired
@@ -586,20 +564,19 @@ impl ErrorCode {
             | Self::UnknownSubscription
             | Self::NotFound
             | Self::MethodNotAllowed
-            | Self::NotAcceptable
-            | Self::UnsupportedMediaType
-            | Self::LengthRequired
             | Self::UnsupportedTransferCoding
             | Self::UnsupportedHttpVersion
             | Self::UnsupportedExpectation
             | Self::UpgradeRequired
             | Self::UnsupportedWebsocketVersion
+            | Self::RepeatedTopic
+            | Self::UnknownParameter
             | Self::Unauthorized
             | Self::TokenExpired
             | Self::Forbidden
             | Self::OriginForbidden
             | Self::TokenRevoked
-            | Self::FrameTooLarge
+            | Self::Misdirected
             | Self::MessageTooLarge
             | Self::TopicTooLong
             | Self::HeaderTooLarge
@@ -610,6 +587,7 @@ impl ErrorCode {
             | Self::FilterTooWide
             | Self::CursorTooLarge
             | Self::TicketTooLarge
+            | Self::RequestTooLarge
             | Self::PositionUnavailable
             | Self::EpochMismatch
             | Self::OutOfOrder
@@ -618,13 +596,11 @@ impl ErrorCode {
             | Self::TooManyRequestsInFlight
             | Self::TooManyFilters
             | Self::ConnectionsFull
-            | Self::DescriptorsFull
             | Self::TopicsFull
             | Self::FiltersFull
             | Self::RetainedFull
             | Self::LogFull
             | Self::ProducersFull
-            | Self::VariantsFull
             | Self::MemoryFull
             | Self::RateLimited
             | Self::TooManyConnections
@@ -659,18 +635,16 @@ pub enum CloseCode {
     Overloaded = 3006,
     /// The token has expired; return with a new one.
     TokenExpired = 3007,
-    /// The node failed at this connection.
-    Internal = 3008,
     /// The user has as many connections as it may; return when another has gone.
     TooManyConnections = 3009,
+    /// A frame or message did not go on within unfinished_input_timeout.
+    InputTimeout = 3010,
     /// A frame was malformed.
     ProtocolError = 3500,
     /// This version of the protocol is not spoken here.
     UnsupportedVersion = 3501,
     /// A valid token is required.
     Unauthorized = 3502,
-    /// The token permits nothing here.
-    Forbidden = 3503,
     /// The first frame was not HELLO, or HELLO came twice.
     HelloRequired = 3504,
     /// Frames of this type are not known here.
@@ -679,8 +653,6 @@ pub enum CloseCode {
     UnsupportedOption = 3506,
     /// The token was revoked.
     Revoked = 3507,
-    /// A newer connection publishes with this producer id.
-    ProducerFenced = 3508,
     /// The client sent too much that was refused.
     ErrorFlood = 3509,
     /// The application asks to reconnect.
@@ -691,7 +663,7 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// All of them, by number.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 20] = [
         Self::Shutdown,
         Self::GoingAway,
         Self::SlowConsumer,
@@ -700,17 +672,15 @@ impl CloseCode {
         Self::HandshakeTimeout,
         Self::Overloaded,
         Self::TokenExpired,
-        Self::Internal,
         Self::TooManyConnections,
+        Self::InputTimeout,
         Self::ProtocolError,
         Self::UnsupportedVersion,
         Self::Unauthorized,
-        Self::Forbidden,
         Self::HelloRequired,
         Self::UnsupportedFrame,
         Self::UnsupportedOption,
         Self::Revoked,
-        Self::ProducerFenced,
         Self::ErrorFlood,
         Self::ApplicationReconnect,
         Self::ApplicationDisconnect,
@@ -734,17 +704,15 @@ impl CloseCode {
             3005 => Self::HandshakeTimeout,
             3006 => Self::Overloaded,
             3007 => Self::TokenExpired,
-            3008 => Self::Internal,
             3009 => Self::TooManyConnections,
+            3010 => Self::InputTimeout,
             3500 => Self::ProtocolError,
             3501 => Self::UnsupportedVersion,
             3502 => Self::Unauthorized,
-            3503 => Self::Forbidden,
             3504 => Self::HelloRequired,
             3505 => Self::UnsupportedFrame,
             3506 => Self::UnsupportedOption,
             3507 => Self::Revoked,
-            3508 => Self::ProducerFenced,
             3509 => Self::ErrorFlood,
             4000 => Self::ApplicationReconnect,
             4500 => Self::ApplicationDisconnect,
@@ -764,17 +732,15 @@ impl CloseCode {
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Overloaded => "overloaded",
             Self::TokenExpired => "token_expired",
-            Self::Internal => "internal",
             Self::TooManyConnections => "too_many_connections",
+            Self::InputTimeout => "input_timeout",
             Self::ProtocolError => "protocol_error",
             Self::UnsupportedVersion => "unsupported_version",
             Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
             Self::HelloRequired => "hello_required",
             Self::UnsupportedFrame => "unsupported_frame",
             Self::UnsupportedOption => "unsupported_option",
             Self::Revoked => "revoked",
-            Self::ProducerFenced => "producer_fenced",
             Self::ErrorFlood => "error_flood",
             Self::ApplicationReconnect => "application_reconnect",
             Self::ApplicationDisconnect => "application_disconnect",
@@ -793,17 +759,15 @@ impl CloseCode {
             Self::HandshakeTimeout => "HELLO did not come in handshake_timeout",
             Self::Overloaded => "the node sheds load",
             Self::TokenExpired => "the token has expired; return with a new one",
-            Self::Internal => "the node failed at this connection",
             Self::TooManyConnections => "the user has as many connections as it may; return when another has gone",
+            Self::InputTimeout => "a frame or message did not go on within unfinished_input_timeout",
             Self::ProtocolError => "a frame was malformed",
             Self::UnsupportedVersion => "this version of the protocol is not spoken here",
             Self::Unauthorized => "a valid token is required",
-            Self::Forbidden => "the token permits nothing here",
             Self::HelloRequired => "the first frame was not HELLO, or HELLO came twice",
             Self::UnsupportedFrame => "frames of this type are not known here",
             Self::UnsupportedOption => "an option or flag that must be understood is not",
             Self::Revoked => "the token was revoked",
-            Self::ProducerFenced => "a newer connection publishes with this producer id",
             Self::ErrorFlood => "the client sent too much that was refused",
             Self::ApplicationReconnect => "the application asks to reconnect",
             Self::ApplicationDisconnect => "the application ended the connection",
@@ -824,18 +788,16 @@ impl CloseCode {
             | Self::HandshakeTimeout
             | Self::Overloaded
             | Self::TokenExpired
-            | Self::Internal
             | Self::TooManyConnections
+            | Self::InputTimeout
             | Self::ApplicationReconnect => true,
             Self::ProtocolError
             | Self::UnsupportedVersion
             | Self::Unauthorized
-            | Self::Forbidden
             | Self::HelloRequired
             | Self::UnsupportedFrame
             | Self::UnsupportedOption
             | Self::Revoked
-            | Self::ProducerFenced
             | Self::ErrorFlood
             | Self::ApplicationDisconnect => false,
         }
@@ -850,28 +812,16 @@ pub enum UnsubscribeCode {
     Requested = 0,
     /// The permission has ended.
     Forbidden = 2000,
-    /// The application ended the subscription.
-    Application = 2001,
-    /// The rules no longer allow such a subscription.
-    RuleChanged = 2002,
     /// The subscription did not keep up; subscribe again from the last position.
     SlowConsumer = 2500,
-    /// The topic's log has changed; subscribe again from the last position.
-    LogChanged = 2501,
-    /// The node sheds load; subscribe again from the last position.
-    Overloaded = 2502,
 }
 
 impl UnsubscribeCode {
     /// All of them, by number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 3] = [
         Self::Requested,
         Self::Forbidden,
-        Self::Application,
-        Self::RuleChanged,
         Self::SlowConsumer,
-        Self::LogChanged,
-        Self::Overloaded,
     ];
 
     /// The number on the wire.
@@ -886,11 +836,7 @@ impl UnsubscribeCode {
         Some(match number {
             0 => Self::Requested,
             2000 => Self::Forbidden,
-            2001 => Self::Application,
-            2002 => Self::RuleChanged,
             2500 => Self::SlowConsumer,
-            2501 => Self::LogChanged,
-            2502 => Self::Overloaded,
             _ => return None,
         })
     }
@@ -901,11 +847,7 @@ impl UnsubscribeCode {
         match self {
             Self::Requested => "requested",
             Self::Forbidden => "forbidden",
-            Self::Application => "application",
-            Self::RuleChanged => "rule_changed",
             Self::SlowConsumer => "slow_consumer",
-            Self::LogChanged => "log_changed",
-            Self::Overloaded => "overloaded",
         }
     }
 
@@ -915,11 +857,7 @@ impl UnsubscribeCode {
         match self {
             Self::Requested => "the client asked for it",
             Self::Forbidden => "the permission has ended",
-            Self::Application => "the application ended the subscription",
-            Self::RuleChanged => "the rules no longer allow such a subscription",
             Self::SlowConsumer => "the subscription did not keep up; subscribe again from the last position",
-            Self::LogChanged => "the topic's log has changed; subscribe again from the last position",
-            Self::Overloaded => "the node sheds load; subscribe again from the last position",
         }
     }
 }
@@ -930,12 +868,8 @@ impl UnsubscribeCode {
     pub const fn resubscribes(self) -> bool {
         match self {
             Self::Requested
-            | Self::Forbidden
-            | Self::Application
-            | Self::RuleChanged => false,
-            Self::SlowConsumer
-            | Self::LogChanged
-            | Self::Overloaded => true,
+            | Self::Forbidden => false,
+            Self::SlowConsumer => true,
         }
     }
 }

@@ -158,6 +158,23 @@ impl<'a, T: Element<'a>> Iterator for ListIter<'a, T> {
     }
 }
 
+impl<'a, T> ListIter<'a, T> {
+    /// What is left of a list from the wire: how many elements, and their bytes. Nothing of one that was built.
+    #[must_use]
+    pub fn rest(&self) -> (usize, &'a [u8]) {
+        match self.0 {
+            Kept::Slice(_) => (0, &[]),
+            Kept::Wire { count, bytes } => (count, bytes),
+        }
+    }
+
+    /// Goes on with what [`ListIter::rest`] told. Bytes that do not hold so many elements end the walk early.
+    #[must_use]
+    pub fn of_rest(count: usize, bytes: &'a [u8]) -> Self {
+        Self(Kept::Wire { count, bytes })
+    }
+}
+
 impl<'a, T: Element<'a>> ExactSizeIterator for ListIter<'a, T> {}
 
 #[allow(private_interfaces)]

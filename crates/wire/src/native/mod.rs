@@ -47,6 +47,10 @@ pub use subscribe::{Policy, Start, SubscribeItem, SubscribeRequest};
 /// The WebSocket subprotocol that a client must offer and the server answers.
 pub const SUBPROTOCOL: &str = "crore.v1";
 
+/// A client that offers a subprotocol of this beginning sends a frame with the handshake
+/// (`spec/protocol.md` section 1).
+pub const EARLY_FRAME_PREFIX: &str = "crore.frame.";
+
 /// The version in HELLO and WELCOME that this module speaks.
 pub const VERSION: u8 = 1;
 
@@ -148,8 +152,6 @@ pub mod option_key {
     pub const POLICY: u64 = 7;
     /// GO_AWAY: a resume ticket to return with.
     pub const RETURN_TICKET: u64 = 8;
-    /// SUBSCRIBE item, reserved: deliver only what these tags match.
-    pub const TAG_FILTER: u64 = 9;
     /// NAMED_MESSAGE: it is a replay's, for this subscription only; a varint.
     pub const SUBSCRIPTION: u64 = 10;
     /// PUBLISH: the sequence, a varint, and the producer's id.

@@ -213,15 +213,11 @@ pub struct PartitionEpoch {
 /// Why messages were left out on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SkipReason {
-    /// The client did not keep up, and the rule drops.
-    Slow,
     /// Only the newest is sent.
     Conflated,
-    /// They were too old when their turn came.
-    Expired,
     /// The policy of the subscription drops them.
     Dropped,
-    /// A reason of a later version.
+    /// A reason of another version.
     Other(u8),
 }
 
@@ -401,9 +397,7 @@ impl SkipReason {
     #[must_use]
     pub fn from_number(number: u8) -> Self {
         match number {
-            0 => Self::Slow,
             1 => Self::Conflated,
-            2 => Self::Expired,
             3 => Self::Dropped,
             other => Self::Other(other),
         }
@@ -413,9 +407,7 @@ impl SkipReason {
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
-            Self::Slow => 0,
             Self::Conflated => 1,
-            Self::Expired => 2,
             Self::Dropped => 3,
             Self::Other(number) => number,
         }

@@ -8,10 +8,11 @@
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD as BASE64_URL};
 use sha1::{Digest, Sha1};
 
 use super::extension::{self, Agreement};
+use super::frame::{self, Opcode};
 use crate::http::head::{Version, is_token_byte};
 use crate::http::problem::Problem;
 use crate::http::request::{Request, RequestWriter};
@@ -232,6 +233,27 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             .ok_or(Refusal::Subprotocol)
     }
 
+    /// The messages that the client sent with its handshake, as masked binary frames in the order of
+    /// the offers. Each offered name that begins with `prefix` carries one message: the rest of the
+    /// name is its bytes in base64url without padding (RFC 4648 section 5). A head is bounded, so the
+    /// messages are, too.
+    ///
+    /// # Errors
+    /// [`Refusal::BadSubprotocol`] when a name is not base64url.
+    pub fn early_messages(&self, prefix: &str) -> Result<Vec<u8>, Refusal> {
+        let mut frames = Vec::new();
+        for name in self.subprotocols() {
+            let Some(encoded) = name.strip_prefix(prefix) else {
+                continue;
+            };
+            let decoded = BASE64_URL.decode(encoded);
+            let message = decoded.map_err(|_| Refusal::BadSubprotocol)?;
+            // A mask of zeros leaves the bytes as they are.
+            frame::encode(&mut frames, true, Opcode::Binary, &message, Some([0; 4]));
+        }
+        Ok(frames)
+    }
+
     /// How messages may be compressed, as far as the client's offers allow it; `None`: not at all.
     ///
     /// # Errors
@@ -270,6 +292,13 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         }
         writer.finish_head();
     }
+}
+
+/// The name to offer so that `message` travels with the handshake; see [`Upgrade::early_messages`].
+pub fn early_message(prefix: &str, message: &[u8]) -> String {
+    let mut name = prefix.to_owned();
+    BASE64_URL.encode_string(message, &mut name);
+    name
 }
 
 /// What a client asks for.

@@ -354,7 +354,8 @@ const GAP_REASONS: [&str; 5] = [
     "history_limit",
     "damaged",
 ];
-const SKIP_REASONS: [&str; 4] = ["slow", "conflated", "expired", "dropped"];
+/// 0 and 2 have no meaning.
+const SKIP_REASONS: [&str; 4] = ["0", "conflated", "2", "dropped"];
 
 fn reason_json(names: &[&str], number: u8) -> Value {
     match names.get(usize::from(number)) {

@@ -59,6 +59,7 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/wire/src/websocket/message.rs", "websocket_message"),
     // Files that a crash, a disk or another process may have left in any state.
     ("crates/entitlement/src/revocation_file.rs", "token"),
+    ("crates/log/src/store/end.rs", "store_index"),
     ("crates/log/src/store/epochs.rs", "store_index"),
     ("crates/log/src/store/format.rs", "store_segment"),
     ("crates/log/src/store/index_file.rs", "store_index"),

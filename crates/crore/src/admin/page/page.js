@@ -28,15 +28,15 @@ let thisSecond = 0;
 start();
 
 async function start() {
-  setState("waiting", "asking the node where clients are served");
+  setState("waiting", "Connecting");
   try {
     const answer = await fetch("/page.json", { cache: "no-store" });
     Object.assign(facts, await answer.json());
   } catch {
-    setState("refused", "the operators' port does not answer; reload to try again");
+    setState("refused", "No answer from the operators' port; reload to try again");
     return;
   }
-  element("node").textContent = `${facts.node} ${facts.version}`;
+  element("node").textContent = facts.node === "crore" ? facts.version : `${facts.version} · ${facts.node}`;
   document.title = `${facts.node}: live messages`;
   const wanted = new URLSearchParams(location.search).get("topic");
   if (wanted) element("filter").value = wanted;
@@ -78,6 +78,9 @@ element("pause").addEventListener("click", () => {
 
 element("clear").addEventListener("click", clear);
 
+element("by-hand").open = !window.matchMedia("(max-width: 820px)").matches;
+for (const button of document.querySelectorAll("[data-copies]")) button.addEventListener("click", () => copy(button));
+
 element("follow").addEventListener("click", () => {
   isFollowing = true;
   stream.focus({ preventScroll: true });
@@ -92,12 +95,12 @@ stream.addEventListener("scroll", () => {
 function watch(filter) {
   if (source) source.close();
   watched = filter;
-  setState("waiting", "connecting");
+  setState("waiting", "Connecting");
   const address = `${facts.clients}/events?topic=${encodeURIComponent(filter)}`;
   const opened = new EventSource(address);
   source = opened;
   opened.onopen = () => {
-    if (opened === source) setState("live", `live on ${filter}`);
+    if (opened === source) setState("live", `Live on ${filter}`);
   };
   opened.onmessage = (event) => {
     if (opened === source) receive(event);
@@ -117,10 +120,10 @@ function watch(filter) {
   opened.onerror = () => {
     if (opened !== source) return;
     if (opened.readyState === EventSource.CLOSED) {
-      setState("refused", "refused");
+      setState("refused", "Refused");
       explainRefusal(address, opened);
     } else {
-      setState("waiting", "connection lost, reconnecting");
+      setState("waiting", "Connection lost, reconnecting");
     }
   };
 }
@@ -130,10 +133,10 @@ async function explainRefusal(address, opened) {
   const limit = new AbortController();
   try {
     const answer = await fetch(address, { headers: { accept: "text/event-stream" }, signal: limit.signal });
-    const reason = answer.ok ? "refused once; press Watch to try again" : await problemOf(answer);
+    const reason = answer.ok ? "Refused once; press Watch to try again" : await problemOf(answer);
     if (opened === source) setState("refused", reason);
   } catch {
-    if (opened === source) setState("refused", `no answer from ${facts.clients}; press Watch to try again`);
+    if (opened === source) setState("refused", `No answer from ${facts.clients}; press Watch to try again`);
   } finally {
     limit.abort();
   }
@@ -238,6 +241,20 @@ function rowOf(entry) {
   return row;
 }
 
+// A browser lends its clipboard to pages from this machine and over TLS only; elsewhere the command
+// is selected.
+async function copy(button) {
+  const command = element(button.dataset.copies);
+  try {
+    await navigator.clipboard.writeText(command.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(command);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+}
+
 function span(name, text) {
   const made = document.createElement("span");
   made.className = name;
@@ -339,9 +356,7 @@ function pathOf(topic) {
 
 function showCommands() {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-  const query = (text) => `topic=${encodeURIComponent(text)}`;
-  element("commands").textContent = [
-    `curl -d ${quoted(element("payload").value)} \\\n  ${quoted(facts.clients + pathOf(element("topic").value))}`,
-    `curl -N ${quoted(`${facts.clients}/events?${query(element("filter").value)}`)}`,
-  ].join("\n\n");
+  const query = (text) => `topic=${encodeURIComponent(text).replaceAll("%2F", "/")}`;
+  element("publish-command").textContent = `curl -d ${quoted(element("payload").value)} ${quoted(facts.clients + pathOf(element("topic").value))}`;
+  element("watch-command").textContent = `curl -N ${quoted(`${facts.clients}/events?${query(element("filter").value)}`)}`;
 }

@@ -51,7 +51,7 @@ impl Port {
             .unwrap();
         write!(
             stream,
-            "GET /events?topic={topic} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n"
+            "GET /events?topic={topic} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
         )
         .unwrap();
         let mut head = [0; 12];
@@ -138,6 +138,7 @@ fn a_topic_is_published_to_found_and_read() {
     assert_eq!(topics["topics"].as_array().unwrap().len(), 1);
     assert_eq!(topics["topics"][0]["position"], second["position"]);
     assert_eq!(topics["topics"][0]["retained_bytes"], 3);
+    assert!(topics["topics"][0]["rate"].is_number(), "{topics}");
     assert_eq!(
         port.get("/api/v1/topics?filter=%2B")["topics"][0]["topic"],
         "c"
@@ -191,6 +192,11 @@ fn rules_limits_and_statistics() {
     let statistics = port.get("/api/v1/statistics");
     assert_eq!(statistics["io_threads"], 2);
     assert!(statistics["memory"].as_object().unwrap().len() > 5);
+    let history = port.get("/api/v1/statistics/history?from=0");
+    assert_eq!(
+        (&history["samples_max"], &history["samples"]),
+        (&json!(150), &json!([]))
+    );
 }
 
 #[test]
@@ -211,12 +217,47 @@ fn what_makes_no_sense_is_refused() {
         ("/api/v1/topic?topic=a/%23", 400),
         ("/api/v1/topic?topic=nobody/knows", 404),
         ("/api/v1/topic/history?topic=a&since=5", 400),
+        ("/api/v1/statistics/history?from=x", 400),
+        ("/api/v1/statistics/history?from=9007199254740992", 400),
+        ("/api/v1/statistics/history?until=5", 400),
     ] {
         let (found, value) = port.json(&format!("GET {path}"), None);
         assert_eq!(found, status, "{path}");
         assert_eq!(value["status"], status, "{path}");
     }
     assert_eq!(port.json("POST /api/v1/publish", None).0, 415);
+    // The window of a drain is a member of the body: as a parameter it would be ignored.
+    for (request, known) in [
+        ("POST /api/v1/drain?window=1s", "known are: none"),
+        ("GET /api/v1/statistics?from=5", "known are: none"),
+        ("GET /api/v1/rules?topic=a", "known are: none"),
+        ("GET /api/v1/session?x", "known are: none"),
+        (
+            "DELETE /api/v1/connections/5?returns=true",
+            "known are: return",
+        ),
+        (
+            "GET /api/v1/logs?levels=info",
+            "known are: after, limit, level, target",
+        ),
+    ] {
+        let (status, value) = port.json(request, None);
+        assert_eq!(
+            (status, &value["code"]),
+            (400, &json!("unknown_parameter")),
+            "{request}: {value}"
+        );
+        let detail = value["detail"].as_str().unwrap();
+        assert!(detail.ends_with(known), "{detail}");
+    }
+    // A method that a path does not have is the first thing that is wrong.
+    for request in ["PATCH /api/v1/topics?prefix=a", "TRACE /api/v1/session?x"] {
+        let (status, value) = port.json(request, None);
+        assert_eq!(
+            (status, &value["code"]),
+            (405, &json!("method_not_allowed"))
+        );
+    }
     let no_topic = json!({"data": "x"});
     assert_eq!(port.json("POST /api/v1/publish", Some(&no_topic)).0, 400);
 }

@@ -4,10 +4,14 @@
 //! measure latencies. What a connection costs is the slope between the two measurements: what a node takes once, for its
 //! threads and their buffers, is in both. The node is a process of its own, so its memory and CPU are told apart from
 //! those of the clients.
+//!
+//! With `--break-it` it is another run: [`breaks`].
 
+mod breaks;
 mod panel;
 mod prices;
 mod server;
+mod witness;
 
 use crate::exit::Ending;
 use crate::signals::{self, Signal};
@@ -24,7 +28,7 @@ use bench::statistics::Recorder;
 use bench::units::parse_duration;
 use panel::{Figures, Latencies, Panel, grouped};
 use prices::Prices;
-use server::Server;
+use server::{Server, Setup};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -60,9 +64,17 @@ pub struct Arguments {
     /// Connects per second.
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connect_rate: u64,
-    /// End after so long, such as `90s` or `5m`, or plain seconds; without it, with Ctrl-C.
+    /// End after so long, such as `90s` or `5m`, or plain seconds. Without it the demo runs until Ctrl-C. With `--break-it` the
+    /// demo takes no longer than this; without it, 30 seconds.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
+    /// Break the node while messages flow, and count: an upgrade in place, a `kill -9` and a drain. The log is on disk, in a
+    /// temporary directory. The exit code is 1 if a message was lost.
+    #[arg(long)]
+    break_it: bool,
+    /// With `--break-it`: keep the log in memory. The `kill -9` then loses the log, and every subscriber is told of a gap.
+    #[arg(long, requires = "break_it")]
+    memory_log: bool,
 }
 
 /// Shows it.
@@ -78,6 +90,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             std::process::exit(i32::from(signal.exit_code()));
         }
     });
+    if arguments.break_it {
+        return breaks::run(arguments, signal);
+    }
     let mut demo = Demo::start(arguments, signal)?;
     let ending = demo.connect().and_then(|()| demo.publish(arguments));
     demo.end(ending)
@@ -117,24 +132,13 @@ enum Halt {
 
 impl Demo {
     fn start(arguments: &Arguments, signal: Receiver<Signal>) -> Result<Demo, Ending> {
-        let plan = Plan::new(arguments.clients, 0, &[], 1);
-        let mut notes = plan.notes.clone();
-        let mut clients = plan.clients;
-        let available = machine::available_bytes().unwrap_or(u64::MAX);
-        limit(
-            &mut clients,
-            &mut notes,
-            available / 10 * 8 / CONNECTION_BYTES,
-            "the machine has no more memory for both ends of a connection",
-        );
-        let (server, io_threads) = start_server(clients + OTHER_CONNECTIONS)?;
-        let others = OTHER_CONNECTIONS.min(server.connections_max / 2);
-        limit(
-            &mut clients,
-            &mut notes,
-            server.connections_max - others,
-            "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
-        );
+        let started = Started::new(arguments.clients, &Setup::default())?;
+        let Started {
+            server,
+            io_threads,
+            clients,
+            notes,
+        } = started;
         introduce(arguments, clients, io_threads, &server, &notes);
         let prices = Prices::start(&server.clients).map_err(|error| anyhow!("{error}"))?;
         let now = Instant::now();
@@ -323,6 +327,44 @@ impl Demo {
     }
 }
 
+/// A node that is ready, and how many clients it and this machine can hold.
+struct Started {
+    server: Server,
+    io_threads: u64,
+    clients: u64,
+    /// Why they are fewer than wanted.
+    notes: Vec<String>,
+}
+
+impl Started {
+    fn new(wanted: u64, setup: &Setup) -> Result<Started, Ending> {
+        let plan = Plan::new(wanted, 0, &[], 1);
+        let mut notes = plan.notes.clone();
+        let mut clients = plan.clients;
+        let available = machine::available_bytes().unwrap_or(u64::MAX);
+        limit(
+            &mut clients,
+            &mut notes,
+            available / 10 * 8 / CONNECTION_BYTES,
+            "the machine has no more memory for both ends of a connection",
+        );
+        let (server, io_threads) = start_server(clients + OTHER_CONNECTIONS, setup)?;
+        let others = OTHER_CONNECTIONS.min(server.connections_max / 2);
+        limit(
+            &mut clients,
+            &mut notes,
+            server.connections_max - others,
+            "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
+        );
+        Ok(Started {
+            server,
+            io_threads,
+            clients,
+            notes,
+        })
+    }
+}
+
 /// At most so many clients, and a note where that is fewer.
 fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
     let most = most.max(1);
@@ -338,9 +380,9 @@ fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
 
 /// A node that holds so many connections, or as many as descriptors allow; with its I/O threads. Where descriptor limits are
 /// low, more threads bring more tables, until what threads wake each other with fills these.
-fn start_server(connections: u64) -> Result<(Server, u64), Ending> {
+fn start_server(connections: u64, setup: &Setup) -> Result<(Server, u64), Ending> {
     let mut threads = (process::cores_count() as u64).min(IO_THREADS_MAX);
-    let mut server = Server::start(threads)?;
+    let mut server = Server::start(threads, setup)?;
     while server.connections_max < connections && threads < IO_THREADS_MAX {
         let held = server.connections_max;
         let wanted = connections.div_ceil((held / threads).max(1));
@@ -349,14 +391,14 @@ fn start_server(connections: u64) -> Result<(Server, u64), Ending> {
             .min(IO_THREADS_MAX);
         // The ports are the same again: the smaller node has to go first.
         drop(server);
-        match Server::try_start(more) {
+        match Server::try_start(more, setup) {
             Ok(larger) if larger.connections_max > held => {
                 server = larger;
                 threads = more;
             }
             larger => {
                 drop(larger);
-                server = Server::start(threads)?;
+                server = Server::start(threads, setup)?;
                 break;
             }
         }

@@ -222,7 +222,7 @@ fn latencies(of: &Latencies) -> String {
 }
 
 /// Three digits that matter.
-fn time(microseconds: f64) -> String {
+pub fn time(microseconds: f64) -> String {
     match microseconds {
         few if few < 999.5 => format!("{few:.0}µs"),
         some if some < 9_995.0 => format!("{:.2}ms", some / 1e3),

@@ -3,6 +3,8 @@
 use crate::exit::Ending;
 use crate::process;
 use anyhow::{Context, anyhow};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -12,10 +14,24 @@ use std::time::{Duration, Instant};
 
 /// How long the node may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether a process has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How a node is started.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Further arguments of `serve`.
+    pub arguments: Vec<OsString>,
+    /// Where it listens for clients and for operators; without it on the default ports where they are free.
+    pub addresses: Option<[String; 2]>,
+}
 
 /// A running node. Dropping it ends it.
 pub struct Server {
     child: Child,
+    /// The process that has taken the child's place. This process has to be its reaper.
+    successor: Option<Pid>,
+    has_ended: bool,
     /// As long as it is open the node lives; it closes by itself when this process dies, in whatever way.
     life: Option<ChildStdin>,
     /// Lines of its output after `ready`.
@@ -40,23 +56,23 @@ pub struct Usage {
 }
 
 impl Server {
-    /// Starts this very program as a node with embedded defaults, on the default ports where they are free.
+    /// Starts this very program as a node with embedded defaults.
     ///
     /// # Errors
     /// It does not get ready.
-    pub fn start(io_threads: u64) -> Result<Server, Ending> {
-        Server::start_telling(io_threads, Stdio::inherit())
+    pub fn start(io_threads: u64, setup: &Setup) -> Result<Server, Ending> {
+        Server::start_telling(io_threads, setup, Stdio::inherit())
     }
 
     /// The same, where it may turn out that it cannot start: it says nothing about that.
     ///
     /// # Errors
     /// As [`Server::start`].
-    pub fn try_start(io_threads: u64) -> Result<Server, Ending> {
-        Server::start_telling(io_threads, Stdio::null())
+    pub fn try_start(io_threads: u64, setup: &Setup) -> Result<Server, Ending> {
+        Server::start_telling(io_threads, setup, Stdio::null())
     }
 
-    fn start_telling(io_threads: u64, errors: Stdio) -> Result<Server, Ending> {
+    fn start_telling(io_threads: u64, setup: &Setup, errors: Stdio) -> Result<Server, Ending> {
         let mut notices = Vec::new();
         let program = std::env::current_exe().context("this program's own file is not known")?;
         let mut command = Command::new(program);
@@ -66,8 +82,14 @@ impl Server {
             "--io-threads",
             &io_threads.to_string(),
         ]);
-        command.args(["--listen", &address(8800, "clients", &mut notices)]);
-        command.args(["--admin-listen", &address(8801, "operators", &mut notices)]);
+        let [clients, operators] = setup.addresses.clone().unwrap_or_else(|| {
+            [
+                address(8800, "clients", &mut notices),
+                address(8801, "operators", &mut notices),
+            ]
+        });
+        command.args(["--listen", &clients, "--admin-listen", &operators]);
+        command.args(&setup.arguments);
         let mut ignored = Vec::new();
         for (name, _) in std::env::vars_os() {
             // Embedded defaults: what is configured for another node is not meant for this one.
@@ -108,6 +130,8 @@ impl Server {
         let life = child.stdin.take();
         let mut server = Server {
             child,
+            successor: None,
+            has_ended: false,
             life,
             lines,
             clients: String::new(),
@@ -130,9 +154,77 @@ impl Server {
         }
     }
 
-    /// Whether it has ended by itself.
+    /// The process that is the node now.
+    pub fn process(&self) -> u32 {
+        let successor = self.successor.map(|process| process.as_raw_nonzero().get());
+        successor.map_or(self.child.id(), i32::unsigned_abs)
+    }
+
+    /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+        // Nobody else waits for it, so that the number stays its own until then.
+        self.has_ended = self.has_ended
+            || match self.successor {
+                None => !matches!(self.child.try_wait(), Ok(None)),
+                Some(process) => !matches!(waitpid(Some(process), WaitOptions::NOHANG), Ok(None)),
+            };
+        self.has_ended
+    }
+
+    /// Whether it has ended within this time.
+    pub fn ends_within(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while !self.has_ended() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// It has handed over to another process, and ends by itself.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn replaced_by(&mut self, process: u32) -> Result<(), Ending> {
+        let successor = i32::try_from(process).ok().and_then(Pid::from_raw);
+        let successor = successor.context("the new process has no number")?;
+        if !self.ends_within(PATIENCE) {
+            return Err(anyhow!("the old process does not end").into());
+        }
+        self.successor = Some(successor);
+        self.has_ended = false;
+        Ok(())
+    }
+
+    /// Ends it as `kill -9` does, and waits until it is gone.
+    ///
+    /// # Errors
+    /// It has ended before.
+    pub fn kill(&mut self) -> Result<(), Ending> {
+        self.signal(Signal::KILL)?;
+        match self.ends_within(PATIENCE) {
+            true => Ok(()),
+            false => Err(anyhow!("the node does not end").into()),
+        }
+    }
+
+    /// Begins to end it in order, as service managers do.
+    ///
+    /// # Errors
+    /// It has ended before.
+    pub fn drain(&mut self) -> Result<(), Ending> {
+        self.signal(Signal::TERM)
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<(), Ending> {
+        if self.has_ended() {
+            return Err(anyhow!("the node has ended by itself").into());
+        }
+        let process = i32::try_from(self.process()).ok().and_then(Pid::from_raw);
+        let process = process.context("the node has no number")?;
+        Ok(kill_process(process, signal).context("the node takes no signal")?)
     }
 
     fn wait_until_ready(&mut self) -> Result<(), Ending> {
@@ -181,15 +273,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.life = None;
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if self.has_ended() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if !self.ends_within(PATIENCE) {
+            // What does not end in order ends anyway.
+            let _ = self.kill();
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -7,7 +7,7 @@ use super::wishes::Wish;
 use crate::admin::draining::Drain;
 use crate::admin::logs::Logging;
 use crate::admin::revocations::Revoking;
-use crate::admin::{self, About, Readiness};
+use crate::admin::{self, About, Access, Readiness};
 use crate::cli::ConfigurationArguments;
 use crate::configuration::{Configuration, assemble_logging};
 use crate::draining::Draining;
@@ -16,6 +16,7 @@ use crate::exit::Ending;
 use crate::logging::{Level, Levels, Log, Target};
 use crate::metrics::push::{self, Push, PushCounters};
 use crate::reload::Reloader;
+use crate::statistics_history::StatisticsHistory;
 use crate::upgrade::Upgrader;
 use crate::{memory_ceiling, metrics};
 use anyhow::Context;
@@ -45,6 +46,8 @@ pub struct Serving {
     pub entitled: Option<Entitled>,
     /// What becomes of metrics that are pushed.
     pub pushes: Arc<PushCounters>,
+    /// What the charts of the operators' page show.
+    pub history: Arc<StatisticsHistory>,
     /// Origins of the operators' pages.
     pub own_origins: Vec<String>,
 }
@@ -213,6 +216,7 @@ impl Serving {
     pub fn operated(
         &self,
         configuration: &Configuration,
+        access: Access,
         (reloader, upgrader): (&Arc<Reloader>, &Arc<Upgrader>),
         wishes: mpsc::Sender<Wish>,
     ) -> admin::Operated {
@@ -232,6 +236,7 @@ impl Serving {
                 clients: self.addresses.clone(),
                 connections_max: self.connections_max,
             },
+            access,
             readiness: Box::new(move || {
                 if draining.has_begun() {
                     return Readiness::NotReady("draining");
@@ -246,6 +251,7 @@ impl Serving {
             revoking,
             drain,
             node: Arc::clone(&self.node),
+            history: Arc::clone(&self.history),
             limits: Arc::new(move || limiting.limits()),
             reload: Box::new(move || reloader.reload("POST /api/v1/reload")),
             upgrade: Arc::new(move || upgrader.ask()),

@@ -11,7 +11,7 @@ use crate::exit::Ending;
 use crate::logging::{Level, Target};
 use crate::sockets::Sockets;
 use crate::upgrade::Inherited;
-use crate::{process, ticket_keys, tls_files};
+use crate::{private_files, process, ticket_keys, tls_files};
 use broker::entitlement::Judge;
 use node::journal::JournalSender;
 use node::{NodeOptions, StartError};
@@ -47,6 +47,8 @@ pub fn start(
     options.journal = Some(journal);
     let entitled = entitled::prepare(configuration)?;
     notices.extend(about(Target::Entitlement, entitled::notices(configuration)));
+    let of_files = private_files::notices(configuration);
+    notices.extend(about(Target::Node, of_files));
     options.judge = entitled
         .as_ref()
         .map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
@@ -64,6 +66,7 @@ pub fn start(
         node: Arc::new(RwLock::new(Some(node))),
         draining: Arc::default(),
         pushes: Arc::default(),
+        history: Arc::default(),
         own_origins,
     })
 }

@@ -24,13 +24,19 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "entitlement.issuers",
         Kind::Words,
         "",
-        "Tokens must be of one of these issuers (`iss`). Not given: of any whose key is known.",
+        "Tokens must be of one of these issuers (`iss`). Not given, or [\"*\"]: of any whose key is known.",
     ),
     live(
         "entitlement.audiences",
         Kind::Words,
         "",
-        "Tokens must be for one of these audiences (`aud`). Not given: for any.",
+        "Tokens must be for one of these audiences (`aud`). [\"*\"]: for any, and those without `aud`. Must be given with jwks_url: an issuer's keys sign for its other applications, too. Elsewhere not given means any.",
+    ),
+    live(
+        "entitlement.token_types",
+        Kind::Words,
+        "",
+        "`typ` in the header of tokens must be one of these, such as \"at+jwt\" (RFC 9068). Not given: any, or none.",
     ),
     live(
         "entitlement.leeway",
@@ -129,6 +135,12 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
         "The only algorithm that it verifies. Must be given.",
     ),
     live(
+        "issuer",
+        Kind::Text { bytes_max: 255 },
+        "",
+        "Whose key it is: tokens that it has signed must name this issuer (`iss`). Give it where keys of several issuers are known. Not given: it may sign for any.",
+    ),
+    live(
         "secret",
         Kind::Secret,
         "",
@@ -187,12 +199,6 @@ pub const API_KEY_OPTIONS: &[OptionSpec] = &[
         "Filters whose history it may read.",
     ),
     live(
-        "presence",
-        Kind::Filters,
-        "",
-        "Filters whose subscribers it may see.",
-    ),
-    live(
         "expires",
         Kind::Moment,
         "",
@@ -240,6 +246,7 @@ pub fn example(name: &str) -> Option<&'static str> {
         "jwks_ca_file" => "/etc/crore/ca.pem",
         "id" => "2026-01",
         "algorithm" => "ES256",
+        "issuer" => "https://id.example.com",
         "name" => "prices",
         "sha256" => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "expires" => "2030-01-01T00:00:00Z",

@@ -63,6 +63,12 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "Filters with wildcards known to one shard; a further one is refused.",
     ),
     live(
+        "limits.filters_per_user_max",
+        count(1, 10_000_000),
+        "25000",
+        "Of these, filters that one user has brought, where tokens are asked for; a further one is refused (too_many_filters). A filter counts for the user who subscribed to it first, until nobody subscribes to it. All clients without a credential are one user.",
+    ),
+    live(
         "limits.filter_levels_max",
         count(1, 128),
         "32",
@@ -81,6 +87,12 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "Of these, subscriptions to filters with wildcards.",
     ),
     live(
+        "limits.subscribe_rate_max",
+        count_or_auto(1, MANY),
+        "1000",
+        "Subscriptions that one session begins in a second; at once it may begin as many, and subscriptions_per_session_max more. Further ones are refused (rate_limited). Auto: no limit.",
+    ),
+    live(
         "limits.publish_rate_max",
         count_or_auto(1, MANY),
         "auto",
@@ -90,7 +102,7 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "limits.publish_bytes_rate_max",
         size_or_auto(KIB, 64 << 30),
         "auto",
-        "Payload bytes of these. A longer message goes when nothing was published for a while. Auto: no limit.",
+        "Payload bytes of these. A request with more bytes, up to limits.request_bytes_max, goes when nothing was published for a while. Auto: no limit.",
     ),
     live(
         "limits.errors_max",
@@ -100,9 +112,15 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
     ),
     live(
         "limits.message_bytes_max",
-        size(1, 256 * MIB),
+        size(1, log::store::PAYLOAD_BYTES_MAX as u64),
         "1MiB",
         "Payload of one message; a longer one is refused. A rule may say less.",
+    ),
+    live(
+        "limits.request_bytes_max",
+        size(KIB, GIB),
+        "8MiB",
+        "Bytes that one POST /publish appends: payload, content type and tags of each message, once for each of its topics. A request with more is refused whole (request_too_large, 413).",
     ),
     live(
         "limits.outbox_len_max",
@@ -120,7 +138,19 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "limits.pinned_bytes_max",
         size(64 * KIB, 64 * GIB),
         "256MiB",
-        "The same for all connections of one I/O thread together.",
+        "The same for all connections of one I/O thread together. Unfinished input counts apart, with the same bound: above it the connection with the most of it is closed.",
+    ),
+    live(
+        "limits.anonymous_input_bytes_max",
+        size(32 * KIB, 256 * MIB),
+        "32KiB",
+        "The longest WebSocket message before HELLO. With entitlement.mode = \"tokens\" also the longest message (1009) and HTTP body (message_too_large, 413) of a client that has shown no accepted credential. A request's head has http.head_bytes_max.",
+    ),
+    live(
+        "limits.unfinished_input_timeout",
+        milliseconds(1_000, 600_000),
+        "30s",
+        "A frame, message, head or body that has begun must, in each such time, become complete or go on by 1 KiB for each second of it. Otherwise its connection is closed: 3010, 408. An HTTP request has http.keep_alive_timeout for all of it, too.",
     ),
     option(
         "limits.ring_bytes",

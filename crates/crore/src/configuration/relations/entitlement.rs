@@ -14,10 +14,16 @@ pub fn takes_tokens(configuration: &Configuration) -> bool {
     configuration.text("entitlement.mode") == "tokens"
 }
 
+/// Whether a list of issuers or audiences says that any will do.
+pub fn is_anything(words: &[String]) -> bool {
+    words.iter().any(|word| word == "*")
+}
+
 /// Appends what does not fit together.
 pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_mode(configuration, faults);
     check_section(configuration, faults);
+    check_claims(configuration, faults);
     let mut nameless: HashMap<&str, usize> = HashMap::new();
     for entry in &configuration.token_keys {
         check_token_key(entry, faults);
@@ -45,13 +51,13 @@ fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
         (false, Some(key_origin)) => faults.push(Fault {
             origin: key_origin.clone(),
             key: "entitlement.mode".into(),
-            problem: "there is a key for tokens, yet nobody is asked for one".into(),
+            problem: "there is a key for tokens, but authentication is off".into(),
             expected: "entitlement.mode = \"tokens\", or no keys".into(),
         }),
         (true, None) if configuration.api_keys.is_empty() => faults.push(Fault {
             origin: origin.clone(),
             key: "entitlement.mode".into(),
-            problem: "there is no key: nobody could show anything that is taken".into(),
+            problem: "there is no key, so that the node could accept no client".into(),
             expected:
                 "entitlement.secret, jwks_file or jwks_url, a [[token_key]] or an [[api_key]]"
                     .into(),
@@ -97,6 +103,31 @@ fn check_section(configuration: &Configuration, faults: &mut Vec<Fault>) {
             problem,
             "both, or neither",
         );
+    }
+}
+
+/// An issuer's key set is the same for all its applications, and for all tenants of some.
+fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    for key in ["entitlement.issuers", "entitlement.audiences"] {
+        let words = configuration.texts(key);
+        if is_anything(words) && words.len() > 1 {
+            faults.push(Fault {
+                origin: configuration.get(key).1.clone(),
+                key: key.into(),
+                problem: "\"*\" means any, and there are others beside it".into(),
+                expected: "[\"*\"] alone, or a list without it".into(),
+            });
+        }
+    }
+    if let Some((_, origin)) = configuration.given("entitlement.jwks_url")
+        && configuration.texts("entitlement.audiences").is_empty()
+    {
+        faults.push(Fault {
+            origin: origin.clone(),
+            key: "entitlement.audiences".into(),
+            problem: "entitlement.jwks_url is given, and no audience: a token that the issuer has signed for any other application would be taken".into(),
+            expected: "audiences = [\"...\"], the `aud` of tokens for this node; or [\"*\"] if the issuer signs for nothing else".into(),
+        });
     }
 }
 

@@ -121,10 +121,16 @@ fn the_default_file_and_what_is_in_force_read_back() {
         // A key for tokens is one of several kinds, and is there for somebody who asks.
         .filter(|line| !line.starts_with("secret"))
         .map(|line| line.replace("mode = \"open\"", "mode = \"tokens\""))
+        // An issuer's key set asks for an audience.
+        .map(|line| line.replace("audiences = []", "audiences = [\"*\"]"))
         .collect();
     let all = load_text(path, &uncommented).unwrap();
     assert_eq!(all.rules.len(), 1);
-    let changed = ["entitlement.mode", "entitlement.secret"];
+    let changed = [
+        "entitlement.mode",
+        "entitlement.secret",
+        "entitlement.audiences",
+    ];
     for spec in OPTIONS.iter().filter(|spec| !changed.contains(&spec.key)) {
         let default = Configuration::default();
         // Without a default an example stands in the file.

@@ -7,17 +7,18 @@ export class Refusal extends Error {
   }
 }
 
-export async function ask(path, { method = "GET", body } = {}) {
+// `expected` are statuses whose body is an answer too.
+export async function ask(path, { method = "GET", body, expected = [] } = {}) {
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   let answer;
   try {
     answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), cache: "no-store" });
   } catch {
-    throw new Refusal(0, "the node does not answer");
+    throw new Refusal(0, "No answer from the node");
   }
   if (answer.status === 204) return null;
   const value = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refusal(answer.status, value?.detail ?? `${answer.status} ${answer.statusText}`);
+  if (!answer.ok && !expected.includes(answer.status)) throw new Refusal(answer.status, value?.detail ?? `${answer.status} ${answer.statusText}`);
   return value;
 }
 

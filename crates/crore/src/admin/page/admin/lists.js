@@ -1,6 +1,6 @@
 // Rules, limits and recent log lines: what is read and not changed here.
 import { ask, query } from "./api.js";
-import { count, field, make, size, table } from "./view.js";
+import { count, field, make, size, swap, table } from "./view.js";
 
 export function rules(view, tell) {
   const place = make("div");
@@ -25,7 +25,7 @@ export function rules(view, tell) {
   ];
   async function look() {
     const found = await ask("/api/v1/rules");
-    place.replaceChildren(table("Rules", columns, found.rules, "No rules."), make("h3", {}, "Logs"), table("Logs", logColumns, found.logs, "No logs."));
+    swap(place, table("Rules", columns, found.rules, "No rules."), make("h3", {}, "Logs"), table("Logs", logColumns, found.logs, "No logs."));
     tell();
   }
   return { look, everyMs: null };
@@ -36,14 +36,15 @@ export function limits(view, tell) {
   const place = make("div");
   view.append(make("h2", {}, "Limits in force"), make("form", { role: "search", "aria-label": "Limits", onsubmit: (event) => event.preventDefault() }, field("Part of a name", searched)), place);
   let found = [];
+  const sorting = {};
   const columns = [
-    { name: "Option", of: ({ option }) => option, kind: "mono" },
+    { name: "Option", of: ({ option }) => option, kind: "mono", by: ({ option }) => option },
     { name: "Value", of: ({ text }) => text.replaceAll('"', ""), kind: "mono" },
-    { name: "From", of: ({ origin }) => origin },
-    { name: "A change needs a", of: ({ reload }) => (reload ? "reload" : "restart") },
-    { name: "What for", of: ({ help }) => help },
+    { name: "From", of: ({ origin }) => origin, by: ({ origin }) => origin },
+    { name: "Changes by", of: ({ reload }) => (reload ? "reload" : "restart"), by: ({ reload }) => Number(reload) },
+    { name: "Purpose", of: ({ help }) => help, kind: "wide" },
   ];
-  const show = () => place.replaceChildren(table("Limits", columns, found.filter(({ option }) => option.includes(searched.value)), "No such limit."));
+  const show = () => swap(place, table("Limits", columns, found.filter(({ option }) => option.includes(searched.value)), "No such limit.", sorting));
   async function look() {
     found = (await ask("/api/v1/limits")).limits;
     show();
@@ -70,7 +71,7 @@ export function logs(view, tell) {
     { name: "Time", of: (line) => line.time ?? null, kind: "mono" },
     { name: "Level", of: (line) => line.level ?? null },
     { name: "Target", of: (line) => line.target ?? null },
-    { name: "Line", of: lineOf, kind: "mono pre" },
+    { name: "Line", of: lineOf, kind: "mono wide pre" },
   ];
   ask("/api/v1/logging")
     .then(({ levels }) => target.append(...Object.keys(levels).map((name) => make("option", {}, name))))
@@ -85,10 +86,10 @@ export function logs(view, tell) {
       const page = await ask(query("/api/v1/logs", { after, level: level.value, target: target.value }));
       after = page.next;
       lines = [...lines, ...page.lines].slice(-LINES_MAX);
-      place.replaceChildren(table("Log lines, newest first", columns, [...lines].reverse(), "No lines."));
+      swap(place, table("Log lines, newest first", columns, [...lines].reverse(), "No lines."));
     } catch (error) {
       if (error.status !== 404) throw error;
-      place.replaceChildren(make("p", { class: "empty" }, "This node keeps no recent lines; its standard output has them."));
+      swap(place, make("p", { class: "empty" }, "This node keeps no recent lines; its standard output has them."));
     }
     tell();
   }

@@ -1,92 +1,123 @@
-// Live charts, and what is in memory.
-import { ask } from "./api.js";
-import { chart } from "./charts.js";
-import { count, make, size, span, table } from "./view.js";
+// What needs a look, the charts of the last five minutes, and what is in memory.
+import { ask, query } from "./api.js";
+import { SPAN_MS, chart, whole } from "./charts.js";
+import { count, make, size, span, swap, table } from "./view.js";
 
-const perSecond = (number) => `${count(Math.round(number))}/s`;
+const perSecond = (number) => `${count(number < 10 ? +number.toFixed(1) : Math.round(number))}/s`;
+const duration = (us) => (us < 1000 ? `${Math.round(us)} µs` : us < 1e6 ? `${+(us / 1000).toFixed(us < 10_000 ? 1 : 0)} ms` : `${+(us / 1e6).toFixed(1)} s`);
 
-const duration = (us) => (us < 1000 ? `${Math.round(us)} µs` : `${(us / 1000).toFixed(us < 10000 ? 1 : 0)} ms`);
-
-// What half of the deliveries since the look before took at most, and 99 of 100; null where there were none.
-function latency({ publish_to_write: now }, { publish_to_write: before }) {
-  if (now.count < before.count) return null; // another process
-  const counts = now.at_most.map((atMost, place) => atMost - before.at_most[place]);
-  const all = now.count - before.count;
-  return all === 0 ? null : [quantile(0.5), quantile(0.99)];
-
-  // Within a bucket as if they were spread evenly over it.
-  function quantile(share) {
-    const wanted = share * all;
-    const place = counts.findIndex((atMost) => atMost >= wanted);
-    if (place < 0) return now.bounds_us.at(-1);
-    const [from, below] = place === 0 ? [0, 0] : [now.bounds_us[place - 1], counts[place - 1]];
-    return from + ((now.bounds_us[place] - from) * (wanted - below)) / (counts[place] - below);
-  }
-}
+const of = (name) => (sample) => sample[name];
+const rate = (name) => (sample) => (sample.counted[name] * 1000) / sample.interval_ms;
 
 export function overview(view, tell) {
-  const of = (name) => (now) => now[name];
-  const rate = (name) => (now, before, seconds) => Math.max(0, now.total[name] - before.total[name]) / seconds;
   const charts = [
-    [chart("Connections", count), of("connections")],
-    [chart("Published", perSecond), rate("published")],
-    [chart("Delivered", perSecond), rate("delivered")],
-    [chart("Connects", perSecond), rate("accepted")],
-    [chart("Written", (bytes) => `${size(Math.round(bytes))}/s`), rate("written_bytes")],
-    [chart("Publish to write", duration, ["p50", "p99"]), latency],
-    [chart("Subscriptions lagged", perSecond), rate("lagging")],
-    [chart("Memory of messages and clients", size), (now) => sum(now.memory)],
+    chart("Connections", of("connections"), count),
+    chart("Published", rate("published"), perSecond),
+    chart("Delivered", rate("delivered"), perSecond),
+    chart("Publish to write", ({ publish_to_write_us: us }) => us && [us.p50, us.p99], duration, { of: ["p50", "p99"] }),
+    chart("Connects", rate("accepted"), perSecond),
+    chart("Written", rate("written_bytes"), (bytes) => `${size(Math.round(bytes))}/s`, { base: 1024 }),
+    chart("Gaps, refusals", ({ counted }) => [counted.gaps, counted.refusals], count, { of: ["gaps", "refusals"] }),
+    chart("Memory", of("memory_bytes"), size, { base: 1024 }),
   ];
-  const figures = make("dl", { class: "sheet" });
+  const statuses = make("ul", { class: "statuses", "aria-label": "Health" });
+  const facts = make("dl", { class: "facts sheet" });
   const memory = make("div");
-  view.append(
-    make("h2", {}, "Overview"),
-    make("div", { class: "charts" }, ...charts.map(([{ element }]) => element)),
-    figures,
-    make("h3", {}, "Memory by component"),
-    memory,
-  );
-  let before = null;
+  const components = make("details", { open: !window.matchMedia("(max-width: 700px)").matches }, make("summary", {}, "Memory by component"), memory);
+  view.append(make("h2", { class: "hidden" }, "Overview"), statuses, make("div", { class: "charts" }, ...charts.map(({ element }) => element)), facts, components);
+  let samples = [];
+  let next = 0;
   async function look() {
-    const now = { ...(await ask("/api/v1/statistics")), at: performance.now() };
-    tell();
-    const seconds = before ? (now.at - before.at) / 1000 : 0;
-    for (const [drawn, value] of charts) {
-      if (value.length === 1) drawn.add(value(now));
-      else if (before) drawn.add(value(now, before, seconds));
+    const [page, now, health] = await Promise.all([
+      ask(query("/api/v1/statistics/history", { from: next })),
+      ask("/api/v1/statistics"),
+      ask("/healthz", { expected: [503] }),
+    ]);
+    // The next number is lower than before in another process: what is here is of the one before.
+    if (page.next < next) {
+      samples = [];
+      next = 0;
+      return look();
     }
-    before = now;
-    showFigures(figures, now);
-    showMemory(memory, now);
+    next = page.next;
+    samples = [...samples, ...page.samples].slice(-page.samples_max);
+    tell();
+    for (const { draw } of charts) draw(samples, page.interval_ms);
+    swap(statuses, ...statusesOf(now, health, samples).map(status));
+    swap(facts, ...factsOf(now).map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+    swap(memory, componentsOf(now));
   }
-  return { look, everyMs: 1000 };
+  return { look, everyMs: 2000 };
 }
 
 const sum = (components) => Object.values(components).reduce((all, bytes) => all + bytes, 0);
+const MARKS = { good: "✓", warn: "!", bad: "✕" };
 
-function showFigures(list, now) {
-  const { protocols } = now;
-  const rows = [
-    ["Up for", span(Math.floor(now.uptime_ms / 1000))],
-    ["Threads", `${now.io_threads}${now.silent_threads ? `, ${now.silent_threads} do not answer` : ""}`],
-    ["Connections", `${count(now.connections)} of at most ${count(now.connections_max)}`],
-    ["By protocol", Object.entries(protocols).map(([name, number]) => `${name} ${count(number)}`).join(", ")],
+// Good, a warning or bad: by a word, a mark and a colour.
+function status([name, kind, word, detail]) {
+  const mark = make("span", { class: "hidden" }, { good: "good: ", warn: "warning: ", bad: "bad: " }[kind]);
+  return make("li", { class: "sheet", "data-kind": kind }, make("h3", {}, name), make("strong", { class: kind }, mark, `${MARKS[kind]} ${word}`), make("span", {}, detail));
+}
+
+const PRESSURES = [
+  ["good", "OK"],
+  ["warn", "No replays"],
+  ["bad", "No newcomers"],
+  ["bad", "No publications"],
+];
+
+function statusesOf(now, health, samples) {
+  const recent = (name) => samples.reduce((all, { counted }) => all + counted[name], 0);
+  const [gaps, refusals, slow] = ["gaps", "refusals", "slow_closed"].map(recent);
+  const before = samples.length === 0 ? "just started" : `last ${span(whole(Math.min(SPAN_MS, samples.reduce((all, { interval_ms: ms }) => all + ms, 0))))}`;
+  const isReady = health.status === "ready";
+  const [pressure, pressureWord] = PRESSURES[Math.min(now.memory_pressure, 3)];
+  // What is older than the charts is told, but is no warning.
+  const counted = (name, number, all) => [name, number ? "warn" : "good", number ? count(number) : "None", all > number ? `${before}; ${count(all)} since the start` : before];
+  return [
+    ["Node", isReady ? "good" : "bad", isReady ? "Ready" : sentence(health.status), `up ${span(Math.floor(now.uptime_ms / 1000))}`],
+    ["Memory", pressure, pressureWord, now.memory_ceiling_bytes ? `${size(now.memory_used_bytes)} of ${size(now.memory_ceiling_bytes)}` : size(now.memory_used_bytes)],
+    counted("Gaps", gaps, now.total.gaps),
+    counted("Refusals", refusals, now.total.refusals),
+    now.lagging_streams && !slow
+      ? ["Slow clients", "warn", `${count(now.lagging_streams)} lag`, "streams are read from the log"]
+      : counted("Slow clients", slow, now.total.slow_closed),
+    now.silent_threads
+      ? ["Threads", "bad", `${count(now.silent_threads)} silent`, `of ${count(now.io_threads)}; figures lack theirs`]
+      : ["Threads", "good", "All answer", `${count(now.io_threads)} I/O threads`],
+  ];
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function factsOf(now) {
+  const protocols = Object.entries(now.protocols).filter(([, number]) => number > 0);
+  return [
+    ["Connections", `${count(now.connections)} of max ${count(now.connections_max)}`],
+    ["By protocol", protocols.map(([name, number]) => `${name} ${count(number)}`).join(", ") || "none"],
+    ["With TLS", count(now.tls_connections)],
     ["Subscriptions", `${count(now.subscriptions)}, to ${count(now.filters)} filters`],
     ["Topics", `${count(now.topics)}, ${count(now.retained)} with a retained message`],
     ["Log", `${size(now.log_bytes)} in memory, ${size(now.disk_bytes)} on disk`],
-    ["Gaps told", count(now.total.gaps)],
-    ["Too slow, ended", count(now.total.slow_closed)],
+    ["Published", `${count(now.total.published)} since the start`],
+    ["Delivered", `${count(now.total.delivered)} since the start`],
   ];
-  list.replaceChildren(...rows.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
 }
 
-function showMemory(place, now) {
+function componentsOf(now) {
   const all = sum(now.memory);
   const rows = Object.entries(now.memory).filter(([, bytes]) => bytes > 0).sort((one, other) => other[1] - one[1]);
   const columns = [
-    { name: "Component", of: ([name]) => name, kind: "mono" },
+    { name: "Component", of: ([name]) => name.replaceAll("_", " ") },
     { name: "Bytes", of: ([, bytes]) => size(bytes), kind: "number" },
-    { name: "Share", of: ([name, bytes]) => make("meter", { min: 0, max: all, value: bytes, "aria-label": `${name}: ${Math.round((bytes * 100) / all)} %` }) },
+    { name: "Share", of: ([name, bytes]) => meter(name, (bytes * 100) / all), kind: "wide" },
   ];
-  place.replaceChildren(table("Memory by component", columns, rows, "Nothing yet."));
+  return table("Memory by component", columns, rows, "Nothing yet.");
+}
+
+function meter(name, percent) {
+  const filled = make("i");
+  // The policy forbids style attributes, and not this.
+  filled.style.width = `${percent.toFixed(1)}%`;
+  return make("span", { class: "bar", role: "meter", "aria-label": name, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": percent.toFixed(0), title: `${percent.toFixed(1)} %` }, filled);
 }

@@ -8,7 +8,12 @@
 //! Invariants: no time but what the workload says, no randomness but a fixed seed, so two runs count the same. Frames of
 //! clients are made beforehand, as many however many count, and nothing is allocated for them after; the network's own work
 //! is one copy of what is read.
+//!
+//! `budget WORKLOAD N 0` with a workload of [`scaling`] does one thing with N items; see there.
 
+mod scaling;
+
+use broker::entitlement::Judge;
 use broker::filters::FilterTrie;
 use broker::now::Now;
 use broker::settings::{
@@ -19,8 +24,8 @@ use log::HeapMemory;
 use net::{Close, Conn, Event, Net, Read, Write};
 use node::mailbox::{Mailbox, Post};
 use node::reactor::{Clock, Reactor, ReactorParts};
-use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -28,10 +33,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::prng::Prng;
 use wire::native::{
-    Attributes, ClientFrame, Hello, Publish, PublishOptions, SUBPROTOCOL, Start, Subscribe,
-    SubscribeItem, SubscribeRequest,
+    Attributes, ClientFrame, EARLY_FRAME_PREFIX, Hello, Publish, PublishOptions, SUBPROTOCOL,
+    Start, Subscribe, SubscribeItem, SubscribeRequest,
 };
-use wire::websocket::handshake::ClientHandshake;
+use wire::websocket::handshake::{ClientHandshake, early_message};
 use wire::websocket::{Opcode, frame};
 
 const PAYLOAD_BYTES: usize = 512;
@@ -46,6 +51,9 @@ fn main() {
     };
     let count: u32 = count.parse().expect("a number of things that count");
     let beforehand: u32 = beforehand.parse().expect("a number of things to prepare");
+    if scaling::run(workload, count) {
+        return;
+    }
     let mut world = World::new(workload.starts_with("packed"));
     match workload.as_str() {
         // N publications on one topic, which M connections have subscribed to.
@@ -93,6 +101,18 @@ fn main() {
                 world.send(conn, request);
                 world.turn();
                 world.send(conn, frames);
+            });
+        }
+        // The same, with HELLO and SUBSCRIBE in the handshake.
+        "connect-early" => {
+            assert!(count <= FRAMES, "one for each connection");
+            let openings: Vec<Bytes> = (0..FRAMES)
+                .map(|number| early_handshake(&format!("prices/{number}")))
+                .collect();
+            world.reactor.net_mut().events.reserve(4);
+            world.count(count, |world, at| {
+                let conn = world.accept();
+                world.send(conn, &openings[at as usize]);
             });
         }
         // N rounds of pings to M connections, of which each answers.
@@ -145,28 +165,35 @@ struct World {
 fn measured(reactor: &mut Reactor<PlainNet, Nobody, Hand>) {
     loop {
         reactor.turn().expect("a network of memory does not fail");
-        if !reactor.net_mut().has_input() {
+        let net = reactor.net_mut();
+        if !net.has_input() {
             break;
         }
+        net.offer_again();
     }
 }
 
 impl World {
     fn new(is_packed: bool) -> World {
+        World::with(settings(is_packed), None, Nobody::default())
+    }
+
+    fn with(settings: Settings, judge: Option<Arc<dyn Judge>>, mailbox: Nobody) -> World {
+        let is_packed = settings.compression.is_some();
         let now = Rc::new(Cell::new(Now {
             monotonic_ms: 1_000_000,
             unix_ms: 1_795_314_000_000,
         }));
         let reactor = Reactor::new(ReactorParts {
             net: PlainNet::default(),
-            mailbox: Nobody,
+            mailbox,
             clock: Hand(now.clone()),
             id: 0,
-            settings: Arc::new(settings(is_packed)),
+            settings: Arc::new(settings),
             memory: Box::new(HeapMemory::new(1 << 30)),
             hash_seed: (1, 2),
             home: None,
-            judge: None,
+            judge,
             door: None,
             users: Arc::default(),
             pressure: Arc::default(),
@@ -233,6 +260,10 @@ impl World {
             step(self, at);
             self.turn();
         }
+        self.tell_calls(before);
+    }
+
+    fn tell_calls(&mut self, before: Calls) {
         let after = self.written();
         println!("polls {}", after.polls - before.polls);
         println!("reads {}", after.reads - before.reads);
@@ -261,6 +292,17 @@ struct PlainNet {
     /// In the order in which it is read.
     input: VecDeque<(Conn, Bytes)>,
     calls: Calls,
+    /// The reactor has nothing to do but to wait.
+    is_idle: bool,
+    /// No socket takes anything.
+    is_blocked: bool,
+    /// Connections that were written to in vain.
+    blocked: BTreeSet<u32>,
+    /// Connections may be closed.
+    may_close: bool,
+    /// What was written last.
+    written: Vec<u8>,
+    keeps_written: bool,
 }
 
 impl PlainNet {
@@ -291,11 +333,21 @@ impl PlainNet {
     fn has_input(&self) -> bool {
         !self.input.is_empty()
     }
+
+    /// A connection that was not read when its bytes came is reported again, as a level-triggered network does.
+    fn offer_again(&mut self) {
+        if let Some(&(conn, _)) = self.input.front()
+            && !self.events.contains(&Event::Readable(conn))
+        {
+            self.events.push(Event::Readable(conn));
+        }
+    }
 }
 
 impl Net for PlainNet {
-    fn poll(&mut self, _: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.calls.polls += 1;
+        self.is_idle = timeout != Some(Duration::ZERO);
         events.append(&mut self.events);
         Ok(())
     }
@@ -311,7 +363,15 @@ impl Net for PlainNet {
         }
     }
 
-    fn write(&mut self, _: Conn, parts: &[IoSlice<'_>]) -> Write {
+    fn write(&mut self, conn: Conn, parts: &[IoSlice<'_>]) -> Write {
+        if self.is_blocked {
+            self.blocked.insert(conn.index);
+            return Write::Blocked;
+        }
+        if self.keeps_written {
+            self.written
+                .extend(parts.iter().flat_map(|part| part.iter()));
+        }
         let bytes = parts.iter().map(|part| part.len()).sum();
         self.calls.writes += 1;
         self.calls.written_bytes += bytes as u64;
@@ -321,7 +381,11 @@ impl Net for PlainNet {
     fn shutdown_write(&mut self, _: Conn) {}
 
     fn close(&mut self, conn: Conn, _: Close) {
-        panic!("the node has closed connection {}", conn.index);
+        assert!(
+            self.may_close,
+            "the node has closed connection {}",
+            conn.index
+        );
     }
 
     fn pause_accepting(&mut self) {}
@@ -329,8 +393,9 @@ impl Net for PlainNet {
     fn resume_accepting(&mut self) {}
 }
 
-/// There is one shard.
-struct Nobody;
+/// There is one shard. What the node has to say is put there by the workload.
+#[derive(Default)]
+struct Nobody(Rc<RefCell<Vec<Post>>>);
 
 impl Mailbox for Nobody {
     fn send(&mut self, _: u16, _: Post) {
@@ -341,7 +406,9 @@ impl Mailbox for Nobody {
         panic!("there is no log on disk");
     }
 
-    fn receive(&mut self, _: &mut Vec<Post>) {}
+    fn receive(&mut self, posts: &mut Vec<Post>) {
+        posts.append(&mut self.0.borrow_mut());
+    }
 }
 
 /// A clock that is moved by hand.
@@ -366,12 +433,16 @@ fn masked(frame_bytes: &[u8]) -> Bytes {
 }
 
 fn handshake(deflate: bool) -> Bytes {
+    handshake_with(&[SUBPROTOCOL], deflate)
+}
+
+fn handshake_with(subprotocols: &[&str], deflate: bool) -> Bytes {
     let mut out = Vec::new();
     ClientHandshake {
         host: "127.0.0.1:8800",
         target: "/crore",
         nonce: [7; 16],
-        subprotocols: &[SUBPROTOCOL],
+        subprotocols,
         headers: &[],
         deflate,
     }
@@ -379,17 +450,31 @@ fn handshake(deflate: bool) -> Bytes {
     out.into()
 }
 
+fn early_handshake(topic: &str) -> Bytes {
+    let frames = first_frames(Some(topic), 0);
+    let early = |frame: &Vec<u8>| early_message(EARLY_FRAME_PREFIX, frame);
+    let offers: Vec<String> = frames.iter().map(early).collect();
+    let mut subprotocols = vec![SUBPROTOCOL];
+    subprotocols.extend(offers.iter().map(String::as_str));
+    handshake_with(&subprotocols, false)
+}
+
 /// HELLO, and SUBSCRIBE in the same packet.
 fn greeting(topic: Option<&str>, ping_interval_s: u32) -> Bytes {
-    let mut bytes = Vec::new();
+    let frames = first_frames(topic, ping_interval_s);
+    let messages = frames.iter().map(|frame| masked(frame));
+    messages.flat_map(|message| message.to_vec()).collect()
+}
+
+fn first_frames(topic: Option<&str>, ping_interval_s: u32) -> Vec<Vec<u8>> {
+    let mut frames = vec![Vec::new()];
     ClientFrame::Hello(Hello {
         ping_interval_s,
         ..Hello::default()
     })
-    .encode(&mut bytes);
-    let mut out = masked(&bytes).to_vec();
+    .encode(&mut frames[0]);
     if let Some(topic) = topic {
-        bytes.clear();
+        let mut bytes = Vec::new();
         let items = [SubscribeItem::new(
             1,
             SubscribeRequest::new(topic, Start::Live),
@@ -398,9 +483,9 @@ fn greeting(topic: Option<&str>, ping_interval_s: u32) -> Bytes {
             items: items.as_slice().into(),
         })
         .encode(&mut bytes);
-        out.extend_from_slice(&masked(&bytes));
+        frames.push(bytes);
     }
-    out.into()
+    frames
 }
 
 /// An acknowledged publication of JSON.

@@ -1,0 +1,166 @@
+//! Plain subscriptions that are read from the log: which of a connection wait for a page, and how many pages are on their way.
+//!
+//! Beside the path. A page comes for one subscription, and the next is asked for when the socket has drained; a session may have ten
+//! thousand that wait. So those that wait are kept apart, and a page costs a look at the next of them, not at all subscriptions.
+//!
+//! Invariants: a subscription in [`Stage::Lagging`] is in `waiting` (what is there and is not in that stage is taken out when it is
+//! met); `reading` counts those in [`Stage::Reading`], at most [`READS_MAX`] of a connection and log.
+
+use super::Edge;
+use super::slots::{NONE, flag};
+use super::subscriptions::Stage;
+use crate::mail::{PageLimits, Request};
+use crate::settings::LagPolicy;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::memory::tree_bytes;
+
+/// Pages on their way for one connection and log.
+pub(super) const READS_MAX: usize = 4;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Laggards {
+    /// By connection.
+    waiting: BTreeSet<(u32, u32)>,
+    /// By connection and log.
+    reading: BTreeMap<(u32, u16), usize>,
+}
+
+stdx::hand!(struct Laggards { waiting, reading });
+
+impl Laggards {
+    /// Bytes of both, about.
+    pub fn memory_bytes(&self) -> usize {
+        tree_bytes(self.waiting.len(), size_of::<(u32, u32)>())
+            + tree_bytes(self.reading.len(), size_of::<((u32, u16), usize)>())
+    }
+}
+
+impl Edge {
+    /// It is read from the log from now on, after its cursor, when the socket has drained.
+    pub(super) fn set_lagging(&mut self, subscription: u32) {
+        self.leave_reading(subscription);
+        let entry = &mut self.subscriptions[subscription];
+        entry.stage = Stage::Lagging;
+        self.laggards
+            .waiting
+            .insert((entry.connection, subscription));
+    }
+
+    /// Its page has come, or is not waited for any more.
+    pub(super) fn leave_reading(&mut self, subscription: u32) {
+        let entry = &self.subscriptions[subscription];
+        if entry.stage != Stage::Reading {
+            return;
+        }
+        let log = self.settings.log_number(self.partition_of(subscription));
+        let at = (entry.connection, log);
+        if let Some(count) = self.laggards.reading.get_mut(&at) {
+            *count -= 1;
+            if *count == 0 {
+                self.laggards.reading.remove(&at);
+            }
+        }
+    }
+
+    /// It goes.
+    pub(super) fn forget_lagging(&mut self, subscription: u32) {
+        let Some(entry) = self.subscriptions.get(subscription) else {
+            return;
+        };
+        match entry.stage {
+            Stage::Reading => self.leave_reading(subscription),
+            Stage::Lagging => {
+                let at = (entry.connection, subscription);
+                self.laggards.waiting.remove(&at);
+            }
+            Stage::Pending | Stage::Live | Stage::Wide => {}
+        }
+    }
+
+    /// Asks for the next page of each lagging subscription, a few at a time of each log.
+    pub(crate) fn read_lagging(&mut self, index: u32) {
+        let mut before = NONE;
+        let mut left = false;
+        while let Some(at) = self.next_laggard(index, before) {
+            before = at;
+            if self.subscriptions[at].stage != Stage::Lagging {
+                self.laggards.waiting.remove(&(index, at));
+            } else if self.policy_now(at) == LagPolicy::Disconnect {
+                if !self.disconnect_slow(at) {
+                    return;
+                }
+            } else {
+                let partition = self.partition_of(at);
+                if self.reads_of(index, self.settings.log_number(partition)) >= READS_MAX {
+                    left = true;
+                    if self.has_all_reads(index) {
+                        break;
+                    }
+                } else if !self.may_read(partition) {
+                    self.wait_to_read(partition, index);
+                    left = true;
+                } else {
+                    self.read(at);
+                }
+            }
+        }
+        match self.read_behind(index) {
+            Some(false) if !left => self.slots[index].clear(flag::LAGGING),
+            _ => {}
+        }
+    }
+
+    /// Those that came last are the first.
+    fn next_laggard(&self, index: u32, before: u32) -> Option<u32> {
+        let of_connection = (index, 0)..(index, before);
+        let mut waiting = self.laggards.waiting.range(of_connection);
+        waiting.next_back().map(|(_, at)| *at)
+    }
+
+    fn reads_of(&self, index: u32, log: u16) -> usize {
+        let reading = self.laggards.reading.get(&(index, log));
+        reading.copied().unwrap_or(0)
+    }
+
+    /// Whether no log has room for another page of the connection.
+    fn has_all_reads(&self, index: u32) -> bool {
+        let mut logs = 0..self.settings.logs.len() as u16;
+        logs.all(|log| self.reads_of(index, log) >= READS_MAX)
+    }
+
+    /// Asks for one page, if the client has given credit for it.
+    fn read(&mut self, subscription: u32) {
+        let limits = &self.settings.limits;
+        let credit = self.replay_credit(subscription).unwrap_or(u32::MAX);
+        let records_max = limits.page_records_max.min(credit);
+        if records_max == 0 {
+            return;
+        }
+        let limits = PageLimits {
+            records_max,
+            bytes_max: limits.page_bytes,
+        };
+        let key = self.subscription_key(subscription);
+        let mode = self.read_mode(subscription);
+        let entry = &mut self.subscriptions[subscription];
+        entry.stage = Stage::Reading;
+        let (connection, home, index, after) =
+            (entry.connection, entry.home, entry.topic, entry.cursor());
+        let partition = self.partition_of(subscription);
+        self.laggards.waiting.remove(&(connection, subscription));
+        let log = self.settings.log_number(partition);
+        *self.laggards.reading.entry((connection, log)).or_default() += 1;
+        self.request(
+            home,
+            Request::Read {
+                partition,
+                index,
+                subscription: key,
+                after,
+                mode,
+                limits,
+            },
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Streams that have lost records: all that was live there goes on by pages, which know each gap.
+//!
+//! Beside the path. An edge does not keep which of its topics lie in a partition, so it looks at all that it has of a home. A home
+//! tells of all its streams that have lost something in a row ([`crate::home`]), and the edge looks once for all of them: before
+//! the next letter of another kind, or with the flush.
+
+use super::Edge;
+use super::slots::flag;
+use super::subscriptions::Stage;
+use crate::mail::{HomeId, PartitionId};
+use std::collections::BTreeMap;
+
+/// Streams that have lost something, and the last offset that they have brought.
+pub(super) type Lost = BTreeMap<(HomeId, PartitionId), u64>;
+
+/// Takes in a loss. Of two in a row the first counts: behind it the stream has gone on, and has brought nothing before it lost
+/// again.
+fn note(lost: &mut Lost, stream: (HomeId, PartitionId), from: u64) {
+    let first = lost.entry(stream).or_insert(from);
+    *first = from.min(*first);
+}
+
+impl Edge {
+    /// The stream of a partition has lost records after `from`.
+    pub(super) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64) {
+        note(&mut self.lost, (home, partition), from);
+    }
+
+    /// Has all be read from the log that takes its messages from a stream which has lost some.
+    #[cold]
+    pub(super) fn leave_lost_streams(&mut self) {
+        let lost = std::mem::take(&mut self.lost);
+        let mut concerned = Vec::new();
+        for home in 0..self.settings.homes_count {
+            let mut of_home = lost.range((home, 0)..=(home, PartitionId::MAX));
+            if of_home.next().is_none() {
+                continue;
+            }
+            for (_, topic) in self.topics[usize::from(home)].iter_mut() {
+                if let Some(from) = lost.get(&(home, topic.partition)) {
+                    let members = self.members.iter(&topic.subscribers);
+                    concerned.extend(members.map(|member| (member, *from)));
+                }
+            }
+        }
+        for (subscription, from) in concerned {
+            let entry = &mut self.subscriptions[subscription];
+            if entry.stage == Stage::Live {
+                // One that resumed on a lagging stream is ahead of it.
+                entry.set_cursor(from.max(entry.cursor()));
+                let index = entry.connection;
+                self.set_lagging(subscription);
+                self.recovers(subscription);
+                self.slots[index].set(flag::LAGGING);
+                self.touch(index);
+            }
+        }
+        self.filters_leave(&lost);
+    }
+
+    fn filters_leave(&mut self, lost: &Lost) {
+        let members: Vec<u32> = self
+            .filter_entries
+            .iter()
+            .flat_map(|(_, entry)| self.members.iter(&entry.members))
+            .collect();
+        for subscription in members {
+            for (&(_, partition), &from) in lost {
+                match self.subscriptions[subscription].stage {
+                    Stage::Pending => self.passed_while_opening(subscription, partition),
+                    Stage::Wide if !self.is_behind(subscription, partition) => {
+                        self.lag_filter(subscription, partition, from);
+                        let (index, member) = self.member_of(subscription);
+                        self.filter_recovers(index, member, partition);
+                        self.touch(index);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_losses_in_a_row_the_first_counts() {
+        let mut lost = Lost::new();
+        for (stream, from) in [((0, 1), 38), ((0, 2), 7), ((0, 1), 40)] {
+            note(&mut lost, stream, from);
+        }
+        assert_eq!(lost, Lost::from([((0, 1), 38), ((0, 2), 7)]));
+    }
+}

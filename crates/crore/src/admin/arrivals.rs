@@ -1,0 +1,269 @@
+//! Connections of operators: how many there may be, how long they may say nothing, and what the kernel knows of their peers.
+//!
+//! Place: below the routes. Each listener has a loop ([`serve`]) and a bound of its own, so that a crowd at the TCP port leaves
+//! the operators' socket free. Invariants: a head has to be complete within [`HEAD_WITHIN`] of the connection's start, or of the
+//! answer before; at the bound a newcomer takes the place of the connection that has been silent for longest, and only
+//! connections with a permitted request under way keep theirs. So health and metrics answer under any number of half heads.
+
+use super::authority::Way;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use axum::serve::Listener;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_tcp_user_timeout;
+use rustix::process::geteuid;
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+/// Until a request's head is complete; a connection without a request ends after as long.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// A peer that takes nothing of its answer for so long loses its connection (`TCP_USER_TIMEOUT`), in milliseconds.
+const ANSWER_WITHIN_MS: u32 = 30_000;
+/// Bytes of a request that are read ahead, its head included.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A connection's place among those of its listener; each request carries it.
+#[derive(Clone)]
+pub struct Arrival {
+    /// How it has come.
+    pub way: Way,
+    place: Arc<Place>,
+}
+
+struct Place {
+    /// When it was heard of last, by the loop's own count.
+    heard: AtomicU64,
+    /// A permitted request is under way.
+    works: AtomicBool,
+}
+
+impl Arrival {
+    /// Until [`Arrival::has_worked`] the connection keeps its place.
+    pub fn works(&self) {
+        self.place.works.store(true, Ordering::Relaxed);
+    }
+
+    /// One of a request that a test has made.
+    #[cfg(test)]
+    pub fn of(way: Way) -> Arrival {
+        let place = Arc::new(Place {
+            heard: AtomicU64::new(0),
+            works: AtomicBool::new(false),
+        });
+        Arrival { way, place }
+    }
+
+    /// It may have to make room from now on.
+    pub fn has_worked(&self) {
+        self.place.works.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A listener that knows how its connections come.
+pub trait Door: Listener + Send + 'static
+where
+    Self::Io: Send + 'static,
+{
+    /// None: the peer may not be here.
+    fn way(&self, io: &Self::Io, peer: &Self::Addr) -> Option<Way>;
+}
+
+impl Door for TcpListener {
+    fn way(&self, io: &TcpStream, peer: &std::net::SocketAddr) -> Option<Way> {
+        // A peer that does not read is no reason to refuse it where the kernel does not know the option.
+        let _ = set_tcp_user_timeout(io, ANSWER_WITHIN_MS);
+        let is_loopback = |address: std::io::Result<std::net::SocketAddr>| {
+            address.is_ok_and(|address| address.ip().is_loopback())
+        };
+        // One that listens everywhere is meant for others.
+        match is_loopback(TcpListener::local_addr(self)) && peer.ip().is_loopback() {
+            true => Some(Way::Loopback),
+            false => Some(Way::Network),
+        }
+    }
+}
+
+/// The operators' socket.
+pub struct SocketDoor {
+    /// Bound already.
+    pub listener: UnixListener,
+    /// The file's mode lets a group in; the kernel has checked that when the peer connected.
+    pub is_for_group: bool,
+}
+
+impl Listener for SocketDoor {
+    type Io = UnixStream;
+    type Addr = tokio::net::unix::SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        Listener::accept(&mut self.listener).await
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+impl Door for SocketDoor {
+    fn way(&self, io: &UnixStream, _: &Self::Addr) -> Option<Way> {
+        let peer = io.peer_cred().ok()?.uid();
+        let is_one_of_us = peer == 0 || peer == geteuid().as_raw();
+        (is_one_of_us || self.is_for_group).then_some(Way::Socket)
+    }
+}
+
+/// Requests of one connection, each with the connection's [`Arrival`].
+struct Requests {
+    arrival: Arrival,
+    heard: Arc<AtomicU64>,
+    routes: TowerToHyperService<Router>,
+}
+
+impl Service<Request<Incoming>> for Requests {
+    type Response = Response<Body>;
+    type Error = std::convert::Infallible;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let now = self.heard.fetch_add(1, Ordering::Relaxed);
+        self.arrival.place.heard.store(now, Ordering::Relaxed);
+        request.extensions_mut().insert(self.arrival.clone());
+        self.routes.call(request)
+    }
+}
+
+/// Connections that are there, by their tasks.
+#[derive(Default)]
+struct Places(HashMap<Id, (Arc<Place>, AbortHandle)>);
+
+impl Places {
+    /// Whether there is room for one more, or now is.
+    fn make_room(&mut self, connections_max: usize) -> bool {
+        if self.0.len() < connections_max {
+            return true;
+        }
+        let idle = self.0.iter().filter(|(_, (place, _))| {
+            // Whoever has shown no key keeps nothing by asking.
+            !place.works.load(Ordering::Relaxed)
+        });
+        let oldest = idle.min_by_key(|(_, (place, _))| place.heard.load(Ordering::Relaxed));
+        let oldest = oldest.map(|(id, _)| *id);
+        let ended = oldest.and_then(|id| self.0.remove(&id));
+        ended.is_some_and(|(_, task)| {
+            task.abort();
+            true
+        })
+    }
+}
+
+/// Serves what comes to one listener until the port ends, then what has come.
+pub async fn serve<D: Door>(
+    mut door: D,
+    routes: Router,
+    connections_max: usize,
+    mut ending: watch::Receiver<bool>,
+) where
+    D::Io: Send + Unpin + 'static,
+{
+    let heard = Arc::new(AtomicU64::new(0));
+    let mut places = Places::default();
+    let mut tasks = JoinSet::new();
+    loop {
+        let (io, peer) = tokio::select! {
+            _ = ending.wait_for(|is_ending| *is_ending) => break,
+            Some(left) = tasks.join_next_with_id() => {
+                let id = left.map_or_else(|failed| failed.id(), |(id, ())| id);
+                places.0.remove(&id);
+                continue;
+            }
+            come = door.accept() => come,
+        };
+        let Some(way) = door.way(&io, &peer) else {
+            continue;
+        };
+        if !places.make_room(connections_max) {
+            continue;
+        }
+        let place = Arc::new(Place {
+            heard: AtomicU64::new(heard.fetch_add(1, Ordering::Relaxed)),
+            works: AtomicBool::new(false),
+        });
+        let requests = Requests {
+            arrival: Arrival {
+                way,
+                place: Arc::clone(&place),
+            },
+            heard: Arc::clone(&heard),
+            routes: TowerToHyperService::new(routes.clone()),
+        };
+        let task = tasks.spawn(converse(io, requests, ending.clone()));
+        places.0.insert(task.id(), (place, task));
+        // A connection that has made room is closed before the next one is taken.
+        tokio::task::yield_now().await;
+    }
+    drop(door);
+    while tasks.join_next().await.is_some() {}
+}
+
+/// One connection, to its end. What goes wrong on it concerns nobody else.
+async fn converse<I>(io: I, requests: Requests, mut ending: watch::Receiver<bool>)
+where
+    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut protocol = http1::Builder::new();
+    protocol
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD_BYTES_MAX);
+    let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), requests));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = ending.wait_for(|is_ending| *is_ending) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn at_the_bound_the_longest_silent_connection_makes_room() {
+        let mut places = Places::default();
+        let mut tasks = JoinSet::new();
+        let mut add = |places: &mut Places, heard: u64, works: bool| {
+            let task = tasks.spawn(std::future::pending::<()>());
+            let place = Arc::new(Place {
+                heard: AtomicU64::new(heard),
+                works: AtomicBool::new(works),
+            });
+            places.0.insert(task.id(), (place, task.clone()));
+            task.id()
+        };
+        let works = add(&mut places, 0, true);
+        let old = add(&mut places, 1, false);
+        let new = add(&mut places, 2, false);
+        assert!(places.make_room(4));
+        assert_eq!(places.0.len(), 3);
+        assert!(places.make_room(3));
+        assert!(!places.0.contains_key(&old));
+        assert!(places.make_room(2));
+        assert!(!places.0.contains_key(&new));
+        // What is left has a permitted request under way.
+        assert!(!places.make_room(1));
+        assert!(places.0.contains_key(&works));
+    }
+}

@@ -1,0 +1,532 @@
+//! `crore demo --break-it`: the node is broken three times while messages flow, and every message is counted.
+//!
+//! The node is a child process with its log on disk, and so is each one that comes after it. Two kinds of subscribers live
+//! through all of it: one of all topics ([`Witness`]), and thousands with a topic each. For each break a fixed number of
+//! messages is published, each until it is acknowledged, and the break comes when a third of them has arrived. The round is
+//! over when everybody has what was acknowledged, or when nothing comes any more: then the rest is lost.
+
+use super::panel::{grouped, time};
+use super::server::{Server, Setup};
+use super::witness::Witness;
+use super::{Arguments, PUBLISHERS, Started, pattern, println};
+use crate::commands::operators::{Port, ask_within};
+use crate::exit::Ending;
+use crate::signals::Signal;
+use anyhow::{Context, anyhow};
+use bench::engine::{
+    Common, Handle, Publishers, PublishersConfig, Subscribers, SubscribersConfig, Tally,
+};
+use rustix::process::{getpid, set_child_subreaper};
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// The whole run takes no longer, unless `--duration` says so.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Messages are published for so long in each round.
+const ROUND_S: u64 = 2;
+/// The break comes when one in so many of a round's messages has arrived.
+const BREAK_AFTER: u64 = 3;
+/// When nothing has come for so long, nothing more comes.
+const QUIET: Duration = Duration::from_secs(5);
+/// Between two looks at the figures.
+const LOOK: Duration = Duration::from_millis(10);
+/// The topics of the load.
+const FILTER: &str = "load/#";
+
+/// Breaks a node three times, and shows what became of the messages.
+///
+/// # Errors
+/// A message was lost, repeated or out of order, or a gap was told; the node cannot be started; the signal that ended the run.
+pub fn run(arguments: &Arguments, signal: Receiver<Signal>) -> Result<(), Ending> {
+    let place = Place::new(arguments.memory_log)?;
+    // A process that takes over from a child of ours is to be ours too, when the child has ended.
+    set_child_subreaper(Some(getpid())).context("the node's processes cannot be watched")?;
+    let mut run = Run::start(arguments, &place, signal)?;
+    let mut rows = Vec::new();
+    for (number, kind) in (1..).zip(Break::ALL) {
+        let round = run.round(number, kind);
+        rows.extend(round.map_err(|halt| halt.ending(run.patience))?);
+    }
+    println(&format!("\n{}", summary(&rows)))?;
+    match rows.iter().all(Row::is_clean) {
+        true => Ok(()),
+        false => {
+            Err(anyhow!("the subscribers did not receive every message once and in order").into())
+        }
+    }
+}
+
+/// What is done to the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Break {
+    Upgrade,
+    Kill,
+    Drain,
+}
+
+impl Break {
+    const ALL: [Break; 3] = [Break::Upgrade, Break::Kill, Break::Drain];
+
+    fn title(self) -> &'static str {
+        match self {
+            Break::Upgrade => {
+                "Upgrade in place: a new process takes over the connections and the log."
+            }
+            Break::Kill => "kill -9: the process is gone at once; a new one starts on the log.",
+            Break::Drain => {
+                "Drain: SIGTERM. The node tells its clients to return, and ends; a new one starts on the log."
+            }
+        }
+    }
+}
+
+/// Why a round ended before its time.
+enum Halt {
+    Signal(Signal),
+    /// The run has taken too long.
+    Late,
+    Failed(Ending),
+}
+
+impl<E: Into<Ending>> From<E> for Halt {
+    fn from(error: E) -> Halt {
+        Halt::Failed(error.into())
+    }
+}
+
+impl Halt {
+    fn ending(self, patience: Duration) -> Ending {
+        match self {
+            Halt::Signal(signal) => Ending::Signal(signal),
+            Halt::Failed(ending) => ending,
+            Halt::Late => anyhow!(
+                "the run did not end within {} seconds; --duration allows more",
+                patience.as_secs()
+            )
+            .into(),
+        }
+    }
+}
+
+/// A temporary directory with the node's configuration and its log. Dropping it removes it.
+struct Place {
+    path: PathBuf,
+}
+
+impl Place {
+    fn new(is_in_memory: bool) -> Result<Place, Ending> {
+        let place = Place {
+            path: new_directory().context("no temporary directory can be made")?,
+        };
+        let durability = match is_in_memory {
+            true => "memory",
+            false => "disk",
+        };
+        // One partition, so that the one subscriber of all topics hears of one end of a replay.
+        let text = format!(
+            "[node]\ndrain_window = \"1s\"\n\
+             [[log]]\nname = \"demo\"\ndurability = \"{durability}\"\npartitions_count = 1\n\
+             [[rule]]\nfilter = \"#\"\nlog = \"demo\"\nhistory_messages_max = 100000\n"
+        );
+        fs::write(place.configuration(), text)
+            .context("the temporary directory is not writable")?;
+        Ok(place)
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.path.join("crore.toml")
+    }
+
+    /// A loopback address of its own for the node. While no process listens there, no other program gets its port, and a client
+    /// that goes on connecting cannot meet itself.
+    fn setup(&self) -> Setup {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let address = format!("127.{}.{low}.1:0", 64 | high & 63);
+        Setup {
+            arguments: vec![
+                "--config".into(),
+                self.configuration().into(),
+                "--data-dir".into(),
+                self.path.join("data").into(),
+            ],
+            addresses: Some([address.clone(), address]),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What cannot be removed is in the temporary directory.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A new directory that only its owner can read.
+fn new_directory() -> std::io::Result<PathBuf> {
+    let process = std::process::id();
+    for number in 0_u32.. {
+        let path = std::env::temp_dir().join(format!("crore-demo-{process}-{number}"));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // A killed demo left it; that process had the same number.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| path),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+struct Run {
+    // The clients first: they are not to come back while the node ends.
+    many: Handle,
+    witness: Witness,
+    server: Server,
+    setup: Setup,
+    io_threads: u64,
+    clients: u64,
+    rate: u64,
+    size: usize,
+    signal: Receiver<Signal>,
+    deadline: Instant,
+    patience: Duration,
+}
+
+impl Run {
+    fn start(
+        arguments: &Arguments,
+        place: &Place,
+        signal: Receiver<Signal>,
+    ) -> Result<Run, Ending> {
+        let patience = arguments.duration.unwrap_or(LIMIT);
+        let deadline = Instant::now() + patience;
+        let mut setup = place.setup();
+        let Started {
+            server,
+            io_threads,
+            clients,
+            notes,
+        } = Started::new(arguments.clients, &setup)?;
+        // The nodes that come after it listen at the same addresses.
+        setup.addresses = Some([&server.clients, &server.operators].map(|url| authority(url)));
+        introduce(arguments, clients, &place.path, &server, &notes)?;
+        let mut common = Common::new(std::slice::from_ref(&server.clients))?;
+        common.connect_rate = arguments.connect_rate as f64;
+        let mut run = Run {
+            many: Subscribers::start(SubscribersConfig::new(
+                common,
+                pattern(1, clients)?,
+                clients,
+            ))?,
+            witness: Witness::start(&server.clients, FILTER)?,
+            server,
+            setup,
+            io_threads,
+            clients,
+            rate: arguments.rate,
+            size: arguments.size as usize,
+            signal,
+            deadline,
+            patience,
+        };
+        let ready = run.wait_until(Run::is_live);
+        ready.map_err(|halt| halt.ending(patience))?;
+        Ok(run)
+    }
+
+    /// All subscriptions hold, and nothing is replayed.
+    fn is_live(&mut self) -> bool {
+        self.witness.is_live()
+            && u64::try_from(self.many.total().clients_live).is_ok_and(|live| live >= self.clients)
+    }
+
+    /// Publishes, breaks the node, and waits for what was published. Shows and gives the figures of both kinds of subscribers.
+    fn round(&mut self, number: u32, kind: Break) -> Result<[Row; 2], Halt> {
+        println(&format!("\n{number}. {}", kind.title()))?;
+        let before = self.many.snapshot().total.messages;
+        self.witness.take();
+        let count = (self.rate * ROUND_S).max(BREAK_AFTER);
+        let mut publishers = self.publish(count)?;
+        self.wait_until(|run| run.witness.messages() >= count / BREAK_AFTER)?;
+        let told = self.break_node(kind)?;
+        self.wait_until(|_| {
+            let total = publishers.total();
+            total.received + total.refused >= count
+        })?;
+        let published = publishers.stop().total.received;
+        let one = self.settle(published, before)?;
+        println(&format!("   {told}\n{}", Row::HEADING))?;
+        let rows = [
+            Row::new("1 subscriber".into(), published, &one),
+            Row::new(
+                format!("{} others", grouped(self.clients)),
+                published,
+                &self.many.snapshot().interval,
+            ),
+        ];
+        for row in &rows {
+            println(&row.text())?;
+        }
+        Ok(rows)
+    }
+
+    fn publish(&self, count: u64) -> anyhow::Result<Handle> {
+        let common = Common::new(std::slice::from_ref(&self.server.clients))?;
+        let topics = pattern(1, self.clients)?;
+        let mut config = PublishersConfig::new(common, topics, self.rate as f64);
+        config.connections = PUBLISHERS;
+        config.load.size = self.size;
+        config.load.count = count;
+        config.load.exactly_once = true;
+        Publishers::start(config)
+    }
+
+    /// Breaks the node. Answers what there is to tell of it.
+    fn break_node(&mut self, kind: Break) -> Result<String, Halt> {
+        let before = self.server.process();
+        let told = match kind {
+            Break::Upgrade => {
+                let port = Port::here(&self.server.operators);
+                let left = self.deadline.saturating_duration_since(Instant::now());
+                let request = ("POST", "/api/v1/upgrade");
+                let body = serde_json::json!({});
+                let answer = ask_within(left.max(LOOK), &port, request, Some(&body))?;
+                let process = answer["process"].as_u64().unwrap_or(0);
+                let process = u32::try_from(process).unwrap_or(0);
+                self.server.replaced_by(process)?;
+                let frozen_ms = answer["frozen_ms"].as_f64().unwrap_or(0.0);
+                format!(" The node stood still for {frozen_ms:.1} ms.")
+            }
+            Break::Kill => {
+                self.server.kill()?;
+                self.start_again()?;
+                String::new()
+            }
+            Break::Drain => {
+                self.server.drain()?;
+                let left = self.deadline.saturating_duration_since(Instant::now());
+                if !self.server.ends_within(left) {
+                    return Err(Halt::Late);
+                }
+                self.start_again()?;
+                String::new()
+            }
+        };
+        let after = self.server.process();
+        Ok(format!(
+            "Process {after} is the node instead of {before}.{told}"
+        ))
+    }
+
+    fn start_again(&mut self) -> Result<(), Ending> {
+        self.server = Server::start(self.io_threads, &self.setup)?;
+        Ok(())
+    }
+
+    /// Waits until both kinds of subscribers have so many messages and are live, or nothing comes any more. `before` the round the
+    /// many had so many. Answers the one subscriber's figures.
+    fn settle(&mut self, published: u64, before: u64) -> Result<Tally, Halt> {
+        let mut newest = (0, Instant::now());
+        self.wait_until(|run| {
+            let one = run.witness.messages();
+            let many = run.many.total().messages - before;
+            if one + many != newest.0 {
+                newest = (one + many, Instant::now());
+            }
+            let is_complete = one.min(many) >= published && run.is_live();
+            is_complete || newest.1.elapsed() >= QUIET
+        })?;
+        Ok(self.witness.take())
+    }
+
+    fn wait_until(&mut self, mut done: impl FnMut(&mut Run) -> bool) -> Result<(), Halt> {
+        while !done(self) {
+            if Instant::now() >= self.deadline {
+                return Err(Halt::Late);
+            }
+            match self.signal.recv_timeout(LOOK) {
+                Ok(signal) => return Err(Halt::Signal(signal)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Halt::from(anyhow!("the signal thread is gone")));
+                }
+            }
+            if self.server.has_ended() {
+                return Err(Halt::from(anyhow!("the node has ended by itself")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one kind of subscribers saw of one break.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Row {
+    name: String,
+    published: u64,
+    received: u64,
+    /// Received from the log after a reconnect.
+    recovered: u64,
+    /// Acknowledged to the publisher, and never received.
+    lost: u64,
+    repeated: u64,
+    out_of_order: u64,
+    /// Deliveries that contradict what the node has said of the messages before them, and payloads that no publisher sent.
+    unproved: u64,
+    gaps: u64,
+    reconnects: u64,
+    /// From the time when a message was due to its receipt.
+    longest_us: f64,
+}
+
+impl Row {
+    const HEADING: &str =
+        "                   published  received  recovered  lost  reconnects  longest pause";
+
+    fn new(name: String, published: u64, tally: &Tally) -> Row {
+        let faults = &tally.faults;
+        Row {
+            name,
+            published,
+            received: tally.messages,
+            recovered: tally.recovered,
+            lost: published.saturating_sub(tally.messages),
+            repeated: faults.repeated,
+            out_of_order: faults.out_of_order,
+            unproved: faults.proof_failed + tally.foreign,
+            gaps: tally.gaps + tally.skipped,
+            reconnects: tally.disconnects,
+            longest_us: tally.latency.digest().max_us,
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        let faults = self.lost + self.repeated + self.out_of_order + self.unproved + self.gaps;
+        faults == 0 && self.published > 0 && self.received == self.published
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "   {:<15}{:>10}{:>10}{:>11}{:>6}{:>12}{:>15}",
+            self.name,
+            grouped(self.published),
+            grouped(self.received),
+            grouped(self.recovered),
+            grouped(self.lost),
+            grouped(self.reconnects),
+            time(self.longest_us)
+        );
+        let others = [
+            (self.gaps, "gaps"),
+            (self.repeated, "repeated"),
+            (self.out_of_order, "out of order"),
+            (self.unproved, "against the node's proof"),
+        ];
+        for (count, name) in others.into_iter().filter(|(count, _)| *count > 0) {
+            text.push_str(&format!("  {name}: {}", grouped(count)));
+        }
+        text
+    }
+}
+
+fn summary(rows: &[Row]) -> String {
+    let sum = |pick: fn(&Row) -> u64| grouped(rows.iter().map(pick).sum());
+    // Both kinds of subscribers have the same messages.
+    let published = grouped(rows.iter().step_by(2).map(|row| row.published).sum());
+    let longest_us = rows.iter().map(|row| row.longest_us).fold(0.0, f64::max);
+    format!(
+        "{published} messages published, {} received, {} of them recovered after a reconnect.\n\
+         {} lost, {} repeated, {} out of order, {} gaps. The longest pause was {}.",
+        sum(|row| row.received),
+        sum(|row| row.recovered),
+        sum(|row| row.lost),
+        sum(|row| row.repeated),
+        sum(|row| row.out_of_order),
+        sum(|row| row.gaps),
+        time(longest_us)
+    )
+}
+
+fn introduce(
+    arguments: &Arguments,
+    clients: u64,
+    directory: &Path,
+    server: &Server,
+    notes: &[String],
+) -> Result<(), Ending> {
+    let log = match arguments.memory_log {
+        true => "in memory".to_owned(),
+        false => format!("on disk in {}", directory.display()),
+    };
+    println(&format!(
+        "A node keeps its log {log}. {} messages per second flow to one subscriber of all topics,\n\
+         and to {} others with a topic each. The node is broken three times meanwhile.",
+        grouped(arguments.rate),
+        grouped(clients)
+    ))?;
+    for note in server.notices.iter().chain(notes) {
+        println(&format!("Note: {note}"))?;
+    }
+    Ok(())
+}
+
+/// `ADDRESS:PORT` of a URL.
+fn authority(url: &str) -> String {
+    let authority = url.strip_prefix("http://").unwrap_or(url);
+    authority.trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_message_less_is_seen() {
+        let mut tally = Tally {
+            messages: 10,
+            ..Tally::default()
+        };
+        let row = |published, tally: &Tally| Row::new("1 subscriber".into(), published, tally);
+        assert!(row(10, &tally).is_clean());
+        assert_eq!(row(11, &tally).lost, 1);
+        assert!(!row(11, &tally).is_clean());
+        // More than was acknowledged, and nothing at all, are not as promised either.
+        assert!(!row(9, &tally).is_clean());
+        assert!(!row(0, &Tally::default()).is_clean());
+        for spoil in [
+            |tally: &mut Tally| tally.gaps = 1,
+            |tally: &mut Tally| tally.skipped = 1,
+            |tally: &mut Tally| tally.foreign = 1,
+            |tally: &mut Tally| tally.faults.repeated = 1,
+            |tally: &mut Tally| tally.faults.out_of_order = 1,
+            |tally: &mut Tally| tally.faults.proof_failed = 1,
+        ] {
+            let mut spoilt = tally.clone();
+            spoil(&mut spoilt);
+            assert!(!row(10, &spoilt).is_clean());
+        }
+        tally.disconnects = 1;
+        tally.recovered = 3;
+        assert!(row(10, &tally).is_clean());
+    }
+
+    #[test]
+    fn rows_stand_under_their_heading() {
+        let row = Row {
+            name: "10,000 others".into(),
+            published: 6_000,
+            received: 5_999,
+            recovered: 812,
+            lost: 1,
+            reconnects: 10_000,
+            longest_us: 1_234.0,
+            ..Row::default()
+        };
+        assert_eq!(row.text().len(), Row::HEADING.len());
+        let wanted =
+            "   10,000 others       6,000     5,999        812     1      10,000         1.23ms";
+        assert_eq!(row.text(), wanted);
+    }
+}

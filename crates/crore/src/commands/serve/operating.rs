@@ -1,0 +1,118 @@
+//! What `serve` gives its operators' port: who may, the operators' socket, and a link for the first browser.
+//!
+//! Place: between the configuration and [`crate::admin`]. Invariant: a process that takes over makes the socket only when it is the
+//! node, so that a failed upgrade leaves the old node's socket as it was.
+
+use super::http_url;
+use crate::admin::sessions::Sessions;
+use crate::admin::{Access, Listeners};
+use crate::configuration::Configuration;
+use crate::configuration::value::Value;
+use crate::exit::Ending;
+use crate::logging::{Level, Log, Target};
+use crate::operators_socket::{OperatorsSocket, Wanted};
+use crate::process::identity::group_id;
+use crate::terminal;
+use anyhow::anyhow;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Who may operate.
+pub fn access(configuration: &Configuration, operators: &[SocketAddr]) -> Access {
+    let origins = configuration.texts("operators.origins").to_vec();
+    let own = operators.first().map(|address| {
+        let is_everywhere = address.ip().is_unspecified();
+        let host = match is_everywhere {
+            true => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            false => address.ip(),
+        };
+        http_url(SocketAddr::new(host, address.port()))
+    });
+    let connections_max = configuration.number("operators.connections_max");
+    Access {
+        trusts_loopback: configuration.text("operators.api_key") == "beyond_loopback",
+        // Who comes through a proxy can hardly use the other one.
+        own_url: origins.first().cloned().or(own).unwrap_or_default(),
+        origins,
+        sessions: Arc::default(),
+        connections_max: usize::try_from(connections_max.unwrap_or(0)).unwrap_or(usize::MAX),
+    }
+}
+
+/// The operators' socket, if there is to be one. Where nobody has asked for a place, a node goes on without, and says so.
+///
+/// # Errors
+/// The configuration names a group that there is not, or a path where it cannot be made.
+pub fn socket(
+    configuration: &Configuration,
+    operators: &[SocketAddr],
+    takes_over: bool,
+    log: Log,
+) -> Result<Option<OperatorsSocket>, Ending> {
+    let group = match configuration.given("operators.socket_group") {
+        Some((Value::Text(name), _)) => {
+            Some(group_id(name).ok_or_else(|| anyhow!("there is no group {name}"))?)
+        }
+        _ => None,
+    };
+    let wanted = Wanted::of(configuration.text("operators.socket"));
+    let made = match &wanted {
+        Wanted::Off => return Ok(None),
+        Wanted::At(path) => OperatorsSocket::make(path, group, takes_over),
+        Wanted::Auto => match operators.first() {
+            Some(address) => OperatorsSocket::make_for(address.port(), group, takes_over),
+            None => return Ok(None),
+        },
+    };
+    match made {
+        Ok(socket) => Ok(Some(socket)),
+        // The node that has just taken over serves clients; it does not end for this.
+        Err(error) if takes_over || wanted == Wanted::Auto => {
+            let sentence = "There is no operators' socket: operators need an API key.";
+            let told = [("error", &*error.to_string())];
+            log.to(Target::Operators)
+                .write(Level::Warn, sentence, &told);
+            Ok(None)
+        }
+        Err(error) => Err(Ending::from(
+            anyhow::Error::new(error).context("the operators' socket (operators.socket)"),
+        )),
+    }
+}
+
+/// All that operators come to.
+///
+/// # Errors
+/// There are no descriptors.
+pub fn listeners(
+    ports: Vec<TcpListener>,
+    socket: Option<&OperatorsSocket>,
+) -> Result<Listeners, Ending> {
+    let socket = socket
+        .map(|socket| Ok((socket.listener.try_clone()?, socket.is_for_group)))
+        .transpose();
+    let socket = socket
+        .map_err(|error: std::io::Error| anyhow::Error::new(error).context("no descriptors"))?;
+    Ok(Listeners { ports, socket })
+}
+
+/// Tells where operators come without a key. Only a person at a terminal is shown a link: it is a secret, and logs are kept.
+pub fn announce(
+    socket: Option<&OperatorsSocket>,
+    (sessions, own_url): (&Sessions, &str),
+    log: Log,
+) {
+    if let Some(socket) = socket {
+        let path = socket.path.to_string_lossy();
+        log.announce("listening operators' socket", &[("path", &path)]);
+    }
+    if terminal::output_redraws()
+        && !own_url.is_empty()
+        && let Some(link) = sessions.link(own_url)
+    {
+        log.announce(
+            "administration, once and within an hour:",
+            &[("url", &link)],
+        );
+    }
+}

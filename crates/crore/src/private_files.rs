@@ -1,0 +1,96 @@
+//! Files that nobody else on the machine may read: what they hold, and who may.
+//!
+//! Place: at a start of `serve`. New files are made private where they are made. Invariant: nothing here stops a start.
+
+use crate::configuration::fault::Origin;
+use crate::configuration::options::OPTIONS;
+use crate::configuration::{Configuration, Entry};
+use crate::entitled::data_dir;
+use crate::logging::Level;
+use entitlement::revocation_file;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Closes logs and revocations to others, and names the files with secrets that others can read: those are somebody else's to change.
+pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
+    let mut notices = Vec::new();
+    if let Some(directory) = data_dir(configuration) {
+        notices.extend(close_data(configuration, &directory));
+    }
+    for file in secret_files(configuration) {
+        if is_open(&file) {
+            let sentence = format!(
+                "every user of this machine can read {}, and it holds a secret: chmod 600 it, and make a new secret if somebody may have read it",
+                file.display()
+            );
+            notices.push((Level::Warn, sentence));
+        }
+    }
+    notices
+}
+
+/// An older version made files as the umask said.
+fn close_data(configuration: &Configuration, directory: &Path) -> Vec<(Level, String)> {
+    let mut notices = Vec::new();
+    let mut tell = |path: &Path, closed: io::Result<u64>| {
+        let path = path.display();
+        match closed {
+            Ok(0) => {}
+            // The start of a log makes its directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(_) => {
+                let sentence = format!("others could read {path}; from now on only its owner can");
+                notices.push((Level::Warn, sentence));
+            }
+            Err(error) => {
+                let sentence = format!("{path} cannot be closed to others: {error}");
+                notices.push((Level::Warn, sentence));
+            }
+        }
+    };
+    let is_kept = |log: &&Entry| log.text("durability") == Some("disk");
+    for log in configuration.logs.iter().filter(is_kept) {
+        let path = directory.join(log.text("name").unwrap_or_default());
+        tell(&path, disk::make_private(&path));
+    }
+    let path = directory.join(revocation_file::FILE_NAME);
+    tell(&path, disk::make_one_private(&path).map(u64::from));
+    notices
+}
+
+/// Where the configuration's secrets stand.
+fn secret_files(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for spec in OPTIONS.iter().filter(|spec| spec.kind.is_secret()) {
+        if let Some((_, origin)) = configuration.given(spec.key) {
+            files.extend(file_of(origin));
+        }
+    }
+    for key in &configuration.token_keys {
+        files.extend(key.text("secret_file").map(PathBuf::from));
+        if let Some((_, origin)) = key.get("secret") {
+            files.extend(file_of(origin));
+        }
+    }
+    if configuration.given("tls.key_file").is_some() {
+        files.push(configuration.text("tls.key_file").into());
+    }
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// The file that a value was read from.
+fn file_of(origin: &Origin) -> Option<PathBuf> {
+    match origin {
+        Origin::File(path, _) => Some(path.to_path_buf()),
+        Origin::Variable(name) if name.ends_with("_FILE") => std::env::var_os(name).map(Into::into),
+        _ => None,
+    }
+}
+
+/// A group is somebody's decision; everybody is an oversight.
+fn is_open(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.mode() & 0o004 != 0)
+}

@@ -1,0 +1,22 @@
+//! Retained messages: a snapshot begins with the newest one that anybody was told of, or with a newer one, over restarts too.
+
+use super::Oracle;
+use crate::plan::Plan;
+
+impl Oracle {
+    /// The offset of a topic's newest known retained message, as the node of a connection must have it; 0: none. Damage may have
+    /// taken any of them away.
+    pub fn retained(&self, plan: &Plan, topic: usize, instance: u32) -> u64 {
+        if self.is_flipped {
+            return 0;
+        }
+        let partition = plan.partition(topic);
+        let life = self.lives.at(partition, instance);
+        let is_retained =
+            |publication: &&super::Publication| publication.topic == topic && publication.retain;
+        let retained = self.publications.iter().filter(is_retained);
+        let places = retained.flat_map(|publication| &publication.places);
+        let held = places.filter(|(of, offset)| self.lives.holds(partition, *of, *offset, life));
+        held.map(|(_, offset)| *offset).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,199 @@
+//! Clients that send and never finish, a thousand of them, for as long as a test wants: what a node closes comes again.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use crate::raw::frame;
+
+/// Where hoarders come from, and whether they show a token.
+#[derive(Debug, Clone)]
+pub struct Crowd {
+    /// Each from another address of 127.0.0.0/8, or all from 127.0.0.1.
+    pub has_many_addresses: bool,
+    /// A token that may publish.
+    pub token: Option<String>,
+}
+
+/// Hoarders at work.
+#[derive(Debug)]
+pub struct Hoarders {
+    stops: Arc<AtomicBool>,
+    began: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Hoarders of one crowd.
+pub const HOARDERS_COUNT: u32 = 1_000;
+const THREADS_COUNT: u32 = 2;
+/// All together send about this much in a second, so that others have processors too.
+const BYTES_S: usize = 96 << 20;
+const ROUND: Duration = Duration::from_millis(20);
+/// One sends so much at once.
+const PIECE_BYTES: usize = 64 << 10;
+/// What is never complete would have so many bytes.
+const UNIT_BYTES: usize = 2_000_000;
+
+/// What is sent says nothing.
+static FILLER: [u8; PIECE_BYTES] = [b' '; PIECE_BYTES];
+
+/// One of them.
+struct Hoarder {
+    number: u32,
+    stream: Option<TcpStream>,
+    /// What it begins with, and how many bytes follow before it stands still.
+    head: Vec<u8>,
+    filler_bytes: usize,
+    sent: usize,
+}
+
+impl Hoarders {
+    /// Begins with all of them at `address:port` of a node.
+    pub fn begin(address: &str, crowd: &Crowd) -> Hoarders {
+        let address: SocketAddr = address.parse().expect("an address");
+        let stops = Arc::new(AtomicBool::new(false));
+        let began = Arc::new(AtomicU64::new(0));
+        let work = |thread: u32| {
+            let (stops, began, crowd) = (stops.clone(), began.clone(), crowd.clone());
+            thread::spawn(move || {
+                let numbers = (thread..HOARDERS_COUNT).step_by(THREADS_COUNT as usize);
+                let mut all: Vec<Hoarder> = numbers.map(Hoarder::new).collect();
+                while !stops.load(Ordering::Acquire) {
+                    let mut left = BYTES_S / 1_000 * ROUND.as_millis() as usize;
+                    left /= THREADS_COUNT as usize;
+                    for hoarder in &mut all {
+                        left = left.saturating_sub(hoarder.go_on(address, &crowd, &began, left));
+                    }
+                    // Each begins a round once.
+                    all.rotate_left(17);
+                    thread::sleep(ROUND);
+                }
+            })
+        };
+        let threads = (0..THREADS_COUNT).map(work).collect();
+        Hoarders {
+            stops,
+            began,
+            threads,
+        }
+    }
+
+    /// Connections that they have made so far.
+    pub fn began(&self) -> u64 {
+        self.began.load(Ordering::Relaxed)
+    }
+
+    /// Ends all of them.
+    pub fn end(self) {
+        self.stops.store(true, Ordering::Release);
+        for thread in self.threads {
+            thread.join().expect("hoarders do not fail");
+        }
+    }
+}
+
+impl Hoarder {
+    fn new(number: u32) -> Hoarder {
+        Hoarder {
+            number,
+            stream: None,
+            head: Vec::new(),
+            filler_bytes: 0,
+            sent: 0,
+        }
+    }
+
+    /// Sends a piece, or begins anew where the node has closed. Bytes that it took.
+    fn go_on(
+        &mut self,
+        address: SocketAddr,
+        crowd: &Crowd,
+        began: &AtomicU64,
+        left: usize,
+    ) -> usize {
+        let mut answer = [0; 4_096];
+        let is_open = self.stream.as_mut().is_some_and(|stream| {
+            let read = stream.read(&mut answer);
+            matches!(read, Ok(1..))
+                || read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        });
+        if !is_open {
+            self.stream = connected(address, crowd, self.number);
+            (self.head, self.filler_bytes) = unfinished(crowd, self.number);
+            self.sent = 0;
+            began.fetch_add(1, Ordering::Relaxed);
+        }
+        let rest = self.filler_bytes + self.head.len() - self.sent;
+        let piece = match self.head.get(self.sent..) {
+            Some(piece @ [_, ..]) => piece,
+            _ => &FILLER[..PIECE_BYTES.min(left).min(rest)],
+        };
+        let taken = match &mut self.stream {
+            Some(stream) if !piece.is_empty() => stream.write(piece).unwrap_or(0),
+            _ => 0,
+        };
+        self.sent += taken;
+        taken
+    }
+}
+
+fn connected(address: SocketAddr, crowd: &Crowd, number: u32) -> Option<TcpStream> {
+    let own = match crowd.has_many_addresses {
+        true => Ipv4Addr::new(127, 1, (number / 250) as u8, (number % 250) as u8 + 1),
+        false => Ipv4Addr::LOCALHOST,
+    };
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&socket, &SocketAddr::from((own, 0))).expect("an address of loopback");
+    connect(&socket, &address).ok()?;
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(true).expect("an open socket");
+    Some(stream)
+}
+
+/// What one sends: of each kind of input that can be begun and not finished. Its head, and how much follows.
+fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
+    let field = match &crowd.token {
+        Some(token) => format!("Authorization: Bearer {token}\r\n"),
+        None => String::new(),
+    };
+    let post = |path: &str, bytes: usize| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{field}Content-Length: {bytes}\r\n\r\n"
+        )
+    };
+    let upgrade = format!(
+        "GET /crore HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{field}\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: crore.v1\r\n\r\n"
+    );
+    // A binary message that the mask leaves as it is.
+    let begun = |bytes: usize| {
+        let mut head = vec![0x82, 0xff];
+        head.extend((bytes as u64).to_be_bytes());
+        head.extend([0; 4]);
+        head
+    };
+    match (&crowd.token, number % 4) {
+        (_, 0) | (None, 1) => (post("/publish", UNIT_BYTES).into_bytes(), UNIT_BYTES - 1),
+        (Some(_), 1) => (post("/topics/a", 1_000_000).into_bytes(), 999_999),
+        (Some(_), _) => {
+            let hello = frame(2, &[0x01, 0x00, 1, 0]);
+            let all = [upgrade.into_bytes(), hello, begun(UNIT_BYTES)].concat();
+            (all, UNIT_BYTES - 1)
+        }
+        (None, 2) if number % 8 == 2 => {
+            let all = [upgrade.into_bytes(), begun(UNIT_BYTES)].concat();
+            (all, UNIT_BYTES - 1)
+        }
+        (None, 2) => ([upgrade.into_bytes(), begun(32_000)].concat(), 31_999),
+        (None, _) => (
+            b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec(),
+            15_000,
+        ),
+    }
+}

@@ -1,0 +1,136 @@
+//! `docs/http.md`: its commands run as they stand, their answers are those that it shows, and it names all that the OpenAPI document does.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use end_to_end::server::Server;
+use serde_json::Value;
+
+const PAGE: &str = include_str!("../../docs/http.md");
+const DOCUMENT: &str = include_str!("../../spec/openapi.json");
+
+/// Where the page's commands go.
+const ADDRESS: &str = "127.0.0.1:8800";
+/// curl's exit code when `--max-time` is over: streams do not end by themselves.
+const TIMED_OUT: i32 = 28;
+
+/// The code blocks of the page: their language and their text.
+fn blocks() -> Vec<(&'static str, &'static str)> {
+    let parts: Vec<&str> = PAGE.split("```").collect();
+    let blocks = parts.iter().skip(1).step_by(2);
+    blocks
+        .map(|block| block.split_once('\n').expect("a language and a text"))
+        .collect()
+}
+
+/// What is left of a text when all its numbers are the same.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character.is_ascii_digit() {
+            true if out.ends_with('0') => {}
+            true => out.push('0'),
+            false => out.push(character),
+        }
+    }
+    out
+}
+
+#[test]
+fn commands_of_the_page() {
+    let server = Server::start();
+    let url = server.url("");
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let blocks = blocks();
+    let mut compared = 0;
+    for (place, (_, script)) in blocks
+        .iter()
+        .enumerate()
+        .filter(|(_, block)| block.0 == "sh")
+    {
+        let script = script.replace(ADDRESS, address);
+        let output = Command::new("sh").args(["-ec", &script]).output();
+        let output = output.expect("a shell is installed");
+        let code = output.status.code();
+        let may_time_out = script.contains("--max-time");
+        assert!(
+            code == Some(0) || may_time_out && code == Some(TIMED_OUT),
+            "{script}: {output:?}"
+        );
+        let found = without_numbers(&String::from_utf8_lossy(&output.stdout));
+        match blocks.get(place + 1).copied() {
+            Some(("json", expected)) => {
+                let expected = without_numbers(expected.trim_end());
+                assert!(found.ends_with(&expected), "{script}: {found}");
+                compared += 1;
+            }
+            Some(("text", expected)) => {
+                let mut rest = found.lines();
+                for line in expected.lines().filter(|line| !line.is_empty()) {
+                    let line = without_numbers(line);
+                    assert!(
+                        rest.any(|found| found == line),
+                        "{script}: no {line} in {found}"
+                    );
+                }
+                compared += 1;
+            }
+            _ => panic!("the page does not show what this answers: {script}"),
+        }
+    }
+    assert!(compared >= 10, "{compared} commands were compared");
+}
+
+#[test]
+fn the_page_is_complete() {
+    let document: Value = serde_json::from_str(DOCUMENT).expect("JSON");
+    let mut wanted = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().expect("an object") {
+        for (method, operation) in item.as_object().expect("an object") {
+            let tags = operation["tags"].as_array();
+            if !tags.is_some_and(|tags| tags.iter().any(|tag| tag == "clients")) {
+                continue;
+            }
+            if method != "options" {
+                let path = path.replace("{name}", "NAME");
+                wanted.insert(format!("{} {path}", method.to_uppercase()));
+            }
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let parameter = match parameter["$ref"].as_str() {
+                    Some(reference) => document
+                        .pointer(reference.trim_start_matches('#'))
+                        .expect("a parameter"),
+                    None => parameter,
+                };
+                if parameter["in"] != "path" {
+                    wanted.insert(format!("`{}`", parameter["name"].as_str().expect("text")));
+                }
+            }
+            for status in operation["responses"]
+                .as_object()
+                .expect("an object")
+                .keys()
+            {
+                wanted.insert(format!("| {status}"));
+            }
+        }
+    }
+    assert!(wanted.len() > 30, "{wanted:?}");
+    let statuses: BTreeSet<&str> = PAGE
+        .rsplit("| status |")
+        .next()
+        .expect("a table")
+        .lines()
+        .filter_map(|line| line.strip_prefix("| "))
+        .filter_map(|line| line.split(" |").next())
+        .flat_map(|cell| cell.split(", "))
+        .collect();
+    let is_there = |wanted: &str| match wanted.strip_prefix("| ") {
+        Some(status) => statuses.contains(status),
+        None if wanted.starts_with('`') => PAGE.contains(wanted),
+        // A path whose topic stands in the query is told of beside its sibling.
+        None => PAGE.contains(wanted) || PAGE.contains(&format!("{wanted}/NAME")),
+    };
+    let missing: Vec<&String> = wanted.iter().filter(|it| !is_there(it)).collect();
+    assert!(missing.is_empty(), "docs/http.md does not name {missing:?}");
+}
